@@ -1,0 +1,70 @@
+package kaval
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors of the contract. Each has a stable code that crosses the wire, so errors.Is holds near and far.
+var (
+	ErrNoTerminal = errors.New("no such terminal")
+	ErrGone       = errors.New("terminal has ended")
+	ErrExists     = errors.New("terminal exists")
+	ErrInvalid    = errors.New("invalid request")
+	ErrSpawn      = errors.New("program could not be started")
+	ErrLimit      = errors.New("host limit reached")
+	ErrStalled    = errors.New("program does not read its input")
+	ErrSurvivors  = errors.New("processes survived the kill")
+	ErrRefused    = errors.New("refused")
+	ErrClosing    = errors.New("daemon is shutting down")
+)
+
+var codes = []struct {
+	code string
+	err  error
+}{
+	{"no-terminal", ErrNoTerminal},
+	{"gone", ErrGone},
+	{"exists", ErrExists},
+	{"invalid", ErrInvalid},
+	{"spawn-failed", ErrSpawn},
+	{"limit", ErrLimit},
+	{"stalled", ErrStalled},
+	{"survivors", ErrSurvivors},
+	{"refused", ErrRefused},
+	{"closing", ErrClosing},
+}
+
+// Code is the stable code of an error of this contract, or "internal".
+func Code(err error) string {
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	return "internal"
+}
+
+// FromCode makes the error for a code that came over a wire, with the sentence the host gave. An unknown code gives
+// a plain error with the sentence.
+func FromCode(code, detail string) error {
+	for _, c := range codes {
+		if c.code == code {
+			return &wireError{detail: detail, kind: c.err}
+		}
+	}
+	return errors.New(detail)
+}
+
+type wireError struct {
+	detail string
+	kind   error
+}
+
+func (e *wireError) Error() string { return e.detail }
+func (e *wireError) Unwrap() error { return e.kind }
+
+// Invalidf makes an error that wraps ErrInvalid and reads as its sentence alone.
+func Invalidf(format string, args ...any) error {
+	return &wireError{detail: fmt.Sprintf(format, args...), kind: ErrInvalid}
+}
