@@ -1,0 +1,67 @@
+// Package imports holds the arrows of docs/architecture.md as a table, so that a wrong one fails a test instead of a review.
+// It has no code for others: a new package needs a row in [MayImport], and a row that is no longer true is removed with the
+// package. Start at the table.
+package imports
+
+// MayImport says for each package of this module which others of it the package's own files (not its tests) may import.
+// The main package is "."; a star as the last element stands for any one name.
+var MayImport = map[string][]string{
+	".": {"cli", "cli/*"}, // the name it was called by picks a command tree
+
+	"cli":          {"internal/fault"}, // what all commands share; asks errors for their exit code
+	"cli/kavaltui": {"cli", "cli/client", "daemon/kaval"},
+	"cli/paditui":  {"cli", "cli/client", "daemon/kaval", "daemon/padi"},
+	"cli/kolucmd":  {"cli", "cli/client", "cli/kavaltui", "cli/paditui", "cli/mcp", "daemon/kaval", "daemon/padi"},
+	"cli/mcp":      {"cli", "daemon/kaval", "daemon/padi"}, // a connected contract as tools; no fleet, no wires
+	// where the parts are wired together; no fleet, so a daemon never dials out
+	"cli/kavalcmd": {"cli", "daemon", "daemon/kaval", "daemon/kaval/*", "stdio", "provision"},
+	"cli/padicmd":  {"cli", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/*", "stdio", "provision"},
+	// flags and environment become a connected contract; neither cobra nor an implementation
+	"cli/client": {"cli", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/padirpc", "fleet", "provision"},
+
+	"fleet":     {"fleet/ssh", "provision", "stdio"}, // carries bytes; knows no terminals
+	"fleet/ssh": {},                                  // a runner on a host; knows no nix
+	"provision": {},                                  // is handed its runner
+	"stdio":     {},                                  // knows nothing of what it carries
+
+	"daemon":                 {}, // the spine: neither padi nor kaval
+	"daemon/kaval":           {}, // the word
+	"daemon/kaval/ptyhost":   {"daemon/kaval", "daemon/kaval/pty", "daemon/kaval/vt"},
+	"daemon/kaval/pty":       {},
+	"daemon/kaval/vt":        {},
+	"daemon/kaval/kavalrpc":  {"daemon", "daemon/kaval"}, // so any Host can be served
+	"daemon/kaval/kavaltest": {"daemon/kaval"},
+	"daemon/padi":            {"daemon/kaval"},
+	"daemon/padi/workspace":  {"daemon/kaval", "daemon/padi", "daemon/padi/*"}, // is given a kaval.Host
+	"daemon/padi/padirpc":    {"daemon", "daemon/kaval", "daemon/padi"},
+	"daemon/padi/paditest":   {"daemon/kaval", "daemon/padi"},
+	"daemon/padi/supervise":  {"daemon", "daemon/kaval"},
+	"daemon/padi/repo":       {"daemon/padi"},
+
+	"internal/*":       {},
+	"vm-tests":         {},
+	"vm-tests/testbed": {},
+	"bench":            {},
+}
+
+// Shared are the packages that any package may import.
+var Shared = []string{"internal/version", "internal/atomicfile", "internal/testenv", "internal/keys"}
+
+// FaultUsers are the packages that make or print the errors of reaching a host; a star ends a prefix.
+var FaultUsers = []string{"fleet", "fleet/ssh", "provision", "stdio", "cli", "cli/*"}
+
+// KeepAway says which packages from outside a package must not import, because another part is there for them.
+var KeepAway = map[string][]string{
+	"cli/client":            {"github.com/spf13/cobra"},
+	"fleet":                 {"net/http"},
+	"stdio":                 {"net/http", "golang.org/x/crypto/ssh"},
+	"provision":             {"net/http", "golang.org/x/crypto/ssh", "github.com/hashicorp/yamux"},
+	"daemon":                {"github.com/spf13/cobra"},
+	"daemon/kaval":          {"net/http", "os/exec"},
+	"daemon/kaval/ptyhost":  {"net/http", "github.com/coder/websocket"},
+	"daemon/kaval/kavalrpc": {"os/exec", "github.com/creack/pty"},
+	"daemon/kaval/vt":       {"net/http", "os", "os/exec"},
+	"daemon/padi":           {"net/http", "os/exec"},
+	"daemon/padi/workspace": {"net/http"},
+	"daemon/padi/padirpc":   {"os/exec"},
+}
