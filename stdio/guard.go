@@ -1,0 +1,71 @@
+package stdio
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// guard reads yamux frames as they pass and stops at the first that neither of our ends would send: yamux answers a ping
+// frame with a goroutine and keeps a stream for every SYN, which a hostile peer could use without bound.
+type guard struct {
+	io.ReadWriteCloser
+	opens bool // the peer may open streams
+
+	hdr  [12]byte
+	have int    // bytes of hdr
+	body uint32 // bytes of the frame's body to come
+	err  error
+}
+
+const (
+	frameData   = 0
+	framePing   = 2
+	frameGoAway = 3
+	flagSYN     = 1
+	maxFrame    = 1 << 20
+)
+
+func (g *guard) Read(b []byte) (int, error) {
+	if g.err != nil {
+		return 0, g.err
+	}
+	n, err := g.ReadWriteCloser.Read(b)
+	for rest := b[:n]; len(rest) > 0; {
+		if g.body > 0 {
+			k := min(uint32(len(rest)), g.body)
+			g.body -= k
+			rest = rest[k:]
+			continue
+		}
+		k := copy(g.hdr[g.have:], rest)
+		g.have += k
+		rest = rest[k:]
+		if g.have == len(g.hdr) {
+			g.have = 0
+			if g.err = g.frame(); g.err != nil {
+				return 0, g.err
+			}
+		}
+	}
+	return n, err
+}
+
+func (g *guard) frame() error {
+	kind, flags, size := g.hdr[1], binary.BigEndian.Uint16(g.hdr[2:]), binary.BigEndian.Uint32(g.hdr[8:])
+	switch {
+	case g.hdr[0] != 0:
+		return fmt.Errorf("read link: not a frame: % x", g.hdr)
+	case kind > frameGoAway:
+		return fmt.Errorf("read link: frame of unknown type %d", kind)
+	case kind == framePing:
+		return fmt.Errorf("read link: ping frame, which neither end sends")
+	case flags&flagSYN != 0 && !g.opens:
+		return fmt.Errorf("read link: the host opened a stream")
+	case kind == frameData && size > maxFrame:
+		return fmt.Errorf("read link: frame of %d bytes", size)
+	case kind == frameData:
+		g.body = size
+	}
+	return nil
+}

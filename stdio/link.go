@@ -1,0 +1,93 @@
+package stdio
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+// link is a yamux session over a pipe, and the reason it ended. Both ends have one.
+type link struct {
+	pipe    *pipe
+	session *yamux.Session
+	work    sync.WaitGroup // everything that ends with the session
+
+	mu   sync.Mutex
+	why  error
+	said atomic.Pointer[string] // yamux's last complaint
+}
+
+// streamWindow bounds what one stream may hold unread. It is also the most that a stream carries in one round trip.
+const streamWindow = 1 << 20
+
+func newLink(r io.Reader, w io.Writer, near bool) (*link, error) {
+	l := &link{pipe: newPipe(r, w)}
+	conf := yamux.DefaultConfig()
+	conf.EnableKeepAlive = false
+	conf.AcceptBacklog = 256
+	conf.ConnectionWriteTimeout = time.Hour // a slow line is not a dead one; the ping decides
+	conf.StreamOpenTimeout = 0
+	conf.StreamCloseTimeout = 0 // a half-closed stream may go on as long as it likes; Close has its own bound
+	conf.MaxStreamWindowSize = streamWindow
+	conf.LogOutput = nil
+	conf.Logger = log.New(writerFunc(l.hear), "", 0)
+	var err error
+	if near {
+		l.session, err = yamux.Client(&guard{ReadWriteCloser: l.pipe}, conf)
+	} else {
+		l.session, err = yamux.Server(&guard{ReadWriteCloser: l.pipe, opens: true}, conf)
+	}
+	if err != nil {
+		l.pipe.Close()
+		return nil, fmt.Errorf("start session: %w", err)
+	}
+	return l, nil
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(b []byte) (int, error) { f(b); return len(b), nil }
+
+func (l *link) hear(b []byte) {
+	text := strings.TrimSpace(string(b))
+	if strings.HasPrefix(text, "[ERR]") {
+		l.said.Store(&text)
+	}
+}
+
+// fail ends the link for a reason; the first reason stays.
+func (l *link) fail(why error) {
+	l.mu.Lock()
+	if l.why == nil {
+		l.why = why
+	}
+	l.mu.Unlock()
+	l.pipe.Close() // yamux's Close waits for its loops, which this ends
+}
+
+// cause is why the link ended: our reason, yamux's, or nil.
+func (l *link) cause() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.why != nil {
+		return l.why
+	}
+	if said := l.said.Load(); said != nil {
+		return fmt.Errorf("%s", strings.TrimPrefix(strings.TrimPrefix(*said, "[ERR] "), "yamux: "))
+	}
+	return nil
+}
+
+// close ends the session and waits for all that belongs to it.
+func (l *link) close() {
+	l.pipe.Close()
+	l.session.Close()
+	l.work.Wait()
+	l.pipe.wait()
+}
