@@ -3,6 +3,7 @@
 package version
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -15,7 +16,10 @@ import (
 var Version = "0.1.0"
 
 // Commit is the commit that the build was made from, or "" where nothing recorded it.
-var Commit = vcsRevision()
+var Commit = cmp.Or(linked, vcsRevision())
+
+// linked is the commit as the package builds set it with -ldflags "-X kolu/internal/version.linked=…".
+var linked string
 
 func vcsRevision() string {
 	info, ok := debug.ReadBuildInfo()
