@@ -1,0 +1,103 @@
+package session_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kolu/daemon/padi"
+	"kolu/daemon/padi/session"
+)
+
+func open(t *testing.T, root string) *session.Store {
+	t.Helper()
+	s, err := session.Open(root, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func load(t *testing.T, s *session.Store) []session.Terminal {
+	t.Helper()
+	got, err := s.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestSaveLoadsInOrder(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "state", "padi")
+	want := []session.Terminal{
+		{ID: "b", State: padi.Active, CWD: "/b", Intent: "two\nlines", Git: &padi.Git{RepoName: "r", Branch: "main"}, CreatedAt: 5},
+		{ID: "a", State: padi.Parked, ParentID: "b", CWD: "/a", LastActivityAt: 7},
+	}
+	s := open(t, root)
+	if got := load(t, s); got != nil {
+		t.Errorf("a fresh root has %v", got)
+	}
+	if err := s.Save(want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, load(t, open(t, root))); diff != "" {
+		t.Error(diff)
+	}
+	if left, _ := filepath.Glob(filepath.Join(root, ".session*")); len(left) != 0 {
+		t.Errorf("files left behind: %v", left)
+	}
+}
+
+func TestOneBadRecordCostsNobodyElse(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, `{"version":1,"terminals":[{"id":"a","state":"active","cwd":"/"},{"id":"b","state":"hibernating"},
+		{"id":7},"x",{"state":"active"},{"id":"c","state":"parked","cwd":"/c","colour":"new field"}]}`)
+	want := []session.Terminal{{ID: "a", State: padi.Active, CWD: "/"}, {ID: "c", State: padi.Parked, CWD: "/c"}}
+	if diff := cmp.Diff(want, load(t, open(t, root))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestANewerFileIsLeftAlone(t *testing.T) {
+	root := t.TempDir()
+	s := open(t, root)
+	const newer = `{"version":2,"terminals":{"another":"shape"}}`
+	write(t, root, newer)
+	if _, err := session.Open(root, slog.New(slog.DiscardHandler)); !errors.Is(err, session.ErrNewer) {
+		t.Errorf("Open gave %v, want ErrNewer", err)
+	}
+	if err := s.Save(nil); !errors.Is(err, session.ErrNewer) {
+		t.Errorf("Save gave %v, want ErrNewer", err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(root, "session.json")); string(got) != newer {
+		t.Errorf("the file became %s", got)
+	}
+}
+
+func TestAGarbledFileIsKeptAside(t *testing.T) {
+	root := t.TempDir()
+	const garbled = `{"version":1,"termi`
+	write(t, root, garbled)
+	s := open(t, root)
+	if got := load(t, s); got != nil {
+		t.Errorf("loaded %v", got)
+	}
+	aside, _ := filepath.Glob(filepath.Join(root, "session.json.unreadable-*"))
+	if len(aside) != 1 {
+		t.Fatalf("kept aside: %v", aside)
+	}
+	if got, _ := os.ReadFile(aside[0]); string(got) != garbled {
+		t.Errorf("kept %s", got)
+	}
+}
+
+func write(t *testing.T, root, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(root, "session.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
