@@ -1,0 +1,28 @@
+package pty
+
+import (
+	"os"
+
+	creack "github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+const getTermios = unix.TIOCGETA
+
+// open gives the two sides of a new terminal, both closed on exec; the master never blocks a thread.
+func open() (master, tty *os.File, err error) {
+	blocking, tty, err := creack.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer blocking.Close()
+	fd, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		tty.Close()
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(fd), "/dev/ptmx"), tty, nil
+}

@@ -1,0 +1,98 @@
+package pty
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// processes lists every process that this user can see.
+func processes() map[int]Proc {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	all := make(map[int]Proc, len(names))
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, ok := stat(pid); ok {
+			all[pid] = p
+		}
+	}
+	return all
+}
+
+// stat reads one process. The name stands in brackets and may hold anything, so the fields are counted from the last one.
+func stat(pid int) (Proc, bool) {
+	data, err := os.ReadFile(procFile(pid, "stat"))
+	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
+	if err != nil || open < 0 || end < open {
+		return Proc{}, false
+	}
+	f := strings.Fields(string(data[end+1:]))
+	if len(f) < 20 {
+		return Proc{}, false
+	}
+	p := Proc{PID: pid, Name: string(data[open+1 : end]), dead: f[0] == "Z" || f[0] == "X"}
+	p.Parent, _ = strconv.Atoi(f[1])
+	p.Group, _ = strconv.Atoi(f[2])
+	p.Session, _ = strconv.Atoi(f[3])
+	p.Start, _ = strconv.ParseUint(f[19], 10, 64)
+	return p, true
+}
+
+func alive(q Proc) bool {
+	now, ok := stat(q.PID)
+	return ok && !now.dead && now.Start == q.Start
+}
+
+// marked reports whether the environment that the process was started with has the entry.
+func marked(pid int, mark string) bool {
+	if mark == "" {
+		return false
+	}
+	env, err := os.ReadFile(procFile(pid, "environ"))
+	if err != nil {
+		return false
+	}
+	entry := []byte(mark + "\x00")
+	return bytes.HasPrefix(env, entry) || bytes.Contains(env, append([]byte{0}, entry...))
+}
+
+// Name is the name of a program as people know it: that of its file, or for an interpreter's script the name the process gave itself.
+// It is empty when the process has ended.
+func Name(pid int) string {
+	comm, err := os.ReadFile(procFile(pid, "comm"))
+	if err != nil {
+		return ""
+	}
+	name := strings.TrimSuffix(string(comm), "\n")
+	exe, err := os.Readlink(procFile(pid, "exe"))
+	if err != nil {
+		return name
+	}
+	// The kernel cuts a name at 15 bytes; the file has the whole of it.
+	base := filepath.Base(strings.TrimSuffix(exe, " (deleted)"))
+	if len(name) == 15 && strings.HasPrefix(base, name) {
+		return base
+	}
+	return name
+}
+
+// Dir is the current directory of a process, or empty when the system does not say.
+func Dir(pid int) string {
+	dir, err := os.Readlink(procFile(pid, "cwd"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(dir, " (deleted)")
+}
+
+func procFile(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
