@@ -1,0 +1,23 @@
+# The everyday commands. ./test has the steps; this file only names them.
+.PHONY: build agents check test e2e bench vendor-hash
+
+build: ## ./kolu for this machine, with its other names beside it
+	nix/build one $$(nix/build system) kolu
+
+agents: ## dist/agents: one build for each system a host may have, and their manifest
+	nix/build agents dist/agents
+
+check: ## all but the tests that need hosts
+	./test packages format vet lint generated flake cross race
+
+test: ## everything
+	./test
+
+e2e: ## only the tests that need hosts
+	./test packages e2e
+
+bench: ## whole commands as ratios
+	go run ./bench
+
+vendor-hash: ## after a change of what is imported from outside
+	nix/vendor-hash --write
