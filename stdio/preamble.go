@@ -23,8 +23,8 @@ const (
 type Preamble struct {
 	// Banner is nil when the facts came instead.
 	Banner *Banner
-	// Facts are the "KEY VALUE" texts of the fact lines, in their order.
-	Facts []string
+	// Facts are the fact lines, KEY to VALUE. A key that came twice has both values, a newline between them.
+	Facts map[string]string
 	// Noise is everything that was not ours, as it came.
 	Noise string
 	// LastMark is the text of the last mark line, "" if none came.
@@ -133,7 +133,7 @@ func (s *scanner) word(word, rest string) (done bool, err error) {
 	case "mark":
 		s.p.LastMark = rest
 	case "fact":
-		s.p.Facts = append(s.p.Facts, rest)
+		s.fact(rest)
 	case "end":
 		return true, nil
 	case "banner":
@@ -147,6 +147,17 @@ func (s *scanner) word(word, rest string) (done bool, err error) {
 		return true, nil
 	}
 	return false, nil // a word of a later version
+}
+
+func (s *scanner) fact(text string) {
+	key, value, _ := strings.Cut(text, " ")
+	if s.p.Facts == nil {
+		s.p.Facts = map[string]string{}
+	}
+	if old, twice := s.p.Facts[key]; twice {
+		value = old + "\n" + value
+	}
+	s.p.Facts[key] = value
 }
 
 func (s *scanner) ended(err error) error {
