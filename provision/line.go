@@ -1,0 +1,99 @@
+package provision
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// usualStore is the store that a line looks in before anything is known of the host.
+const usualStore = "/nix/store"
+
+var (
+	goodNonce   = regexp.MustCompile(`^[0-9A-Za-z]{8,64}$`)
+	goodProgram = regexp.MustCompile(`^[a-z-]{1,32}$`)
+)
+
+// kernels are the words of uname for each system.
+var kernels = map[string]string{
+	"x86_64-linux":   `"Linux x86_64"|"Linux amd64"`,
+	"aarch64-linux":  `"Linux aarch64"|"Linux arm64"`,
+	"x86_64-darwin":  `"Darwin x86_64"`,
+	"aarch64-darwin": `"Darwin arm64"`,
+}
+
+// Line is what a client sends to a host that it knows nothing of: one physical line for whatever login shell is there. If a
+// build of this catalog stands on the host it becomes program ("padi" or "kaval") with --stdio --nonce NONCE; else it prints what the
+// host is and ends. nonce is 8 to 64 letters and digits; anything else is a mistake of the caller and panics.
+func (c *Catalog) Line(program, nonce string) string {
+	checkWords(program, nonce)
+	return shLine(script(setNonce(nonce), say, "p="+program, "m shell", c.pick(), start, probe))
+}
+
+func checkWords(program, nonce string) {
+	if !goodProgram.MatchString(program) || !goodNonce.MatchString(nonce) {
+		panic(fmt.Sprintf("provision: bad program %q or nonce %q", program, nonce))
+	}
+}
+
+// pick sets i and s to the id and the store path of the build for the kernel that runs there. The kernel's word is the right
+// one for a static file, whatever userland is around it.
+func (c *Catalog) pick() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var b strings.Builder
+	b.WriteString(`i=; s=; u=$(uname -sm); case $u in `)
+	for _, system := range Systems {
+		build, ok := c.builds[system]
+		if !ok || !slices.Contains(Systems[:], system) {
+			continue
+		}
+		fmt.Fprintf(&b, "%s) i=%s s=%s;; ", kernels[system], build.ID(), build.StorePath(usualStore))
+	}
+	b.WriteString(`*) ;; esac`)
+	return b.String()
+}
+
+// start execs the build when it is there. Unpacking makes the last of the six names last, so that one stands for all; a file
+// of no bytes, as a power cut leaves it, does not count. Directories that others could have made are ours or not taken.
+const start = `U=$(id -u); ` +
+	`b(){ if [ -x "$1/bin/` + lastName + `" ] && [ -s "$1/bin/` + Program + `" ]; then m exec "$1"; exec "$1/bin/$p" --stdio --nonce $N; fi; }; ` +
+	`own(){ [ -d "$1" ] && [ -O "$1" ] && if [ -L "$1" ]; then false; else :; fi; }; ` +
+	`H=$HOME; h="$H/.local/share/kolu/builds"; r="$XDG_RUNTIME_DIR/kolu/builds"; v=/var/tmp/kolu-$U; t=/tmp/kolu-$U; ` +
+	`if [ "$i" ]; then b "$s"; b "$h/$i"; ` +
+	`if [ "$XDG_RUNTIME_DIR" ]; then b "$r/$i"; fi; ` +
+	`for d in "$v" "$t"; do if own "$d"; then b "$d/builds/$i"; fi; done; fi`
+
+// probe prints the facts. Each is optional and nothing but sh itself is needed for the first of them. It leaves nothing behind:
+// whether a place may hold executables is found out by running a file there, which is removed again.
+const probe = `set -f; LC_ALL=C; export LC_ALL; umask 077; ` +
+	`has(){ command -v "$1" >/dev/null 2>&1; }; ` +
+	`f system $u; f uid $U; ` +
+	`f user "${USER:-${LOGNAME:-}}"; f home "$H"; ` +
+	// free: the free KiB and inodes where $1 is, "-" for what is not known
+	`free(){ set -- "$1" $(df -Pk "$1" 2>/dev/null); k=${12:--}; a=-; case $u in Linux*) set -- "$1" $(df -Pi "$1" 2>/dev/null); a=${12:--};; esac; }; ` +
+	// place N DIR: its state, free KiB, free inodes, path. up is the nearest directory that is there.
+	`place(){ n=$1; d=$2; up=$d; while [ -n "$up" ]; do if [ -d "$up" ]; then break; fi; up=${up%/*}; done; ` +
+	`case $up in "") up=/;; esac; x=$up/.kolu-probe-$$; ` +
+	`if (printf : >"$x") 2>/dev/null; then chmod 700 "$x" 2>/dev/null; if ("$x") >/dev/null 2>&1; then z=ok; else z=noexec; fi; rm -f "$x"; ` +
+	`elif [ -w "$up" ]; then z=full; else z=ro; fi; free "$up"; f "place.$n" "$z $k $a $d"; }; ` +
+	`mine(){ if [ -e "$2" ] || [ -L "$2" ]; then if own "$2"; then place $1 "$2/builds"; else f place.$1 "foreign - - $2/builds"; fi; else place $1 "$2/builds"; fi; }; ` +
+	`m places; if [ "$H" ] && [ -d "$H" ]; then place 0 "$h"; else f place.0 "absent - - $h"; fi; ` +
+	`if [ "$XDG_RUNTIME_DIR" ] && [ -d "$XDG_RUNTIME_DIR" ]; then place 1 "$r"; fi; mine 2 "$v"; mine 3 "$t"; ` +
+	`m nix; D=; if has nix-store; then D=$(command -v nix-store); D=${D%/nix-store}; fi; ` +
+	`for d in "$D" /nix/var/nix/profiles/default/bin /run/current-system/sw/bin "$H/.nix-profile/bin" "$H/.local/state/nix/profile/bin" ` +
+	`"/etc/profiles/per-user/$USER/bin" /usr/bin /usr/local/bin; do ` +
+	`if [ "$d" ] && [ -x "$d/nix-store" ]; then f nix.dir "$d"; f nix.version "$("$d/nix-store" --version 2>/dev/null)"; break; fi; done; ` +
+	`S=${NIX_STORE_DIR:-/nix/store}; if [ -d "$S" ]; then if [ -w "$S" ]; then z=rw; else z=ro; fi; free "$S"; f store "$z $k $a $S"; ` +
+	`set -- $(ls -ld "$S" 2>/dev/null); f store.owner "$3"; fi; ` +
+	`if [ -S "${NIX_STATE_DIR:-/nix/var/nix}/daemon-socket/socket" ]; then f nix.daemon socket; fi; ` +
+	`m tools; T=; for d in gzip sha256sum shasum openssl cksum base64 getconf; do if has $d; then T="$T $d"; fi; done; f tools $T; ` +
+	`if has getconf; then f longbit $(getconf LONG_BIT 2>/dev/null); fi; ` +
+	`printf %s "@kolu $N end"; echo`
+
+// StartLine is the line that starts the front of a placed build. It panics like [Catalog.Line].
+func StartLine(p Placed, program, nonce string) string {
+	checkWords(program, nonce)
+	return shLine(script(setNonce(nonce), say, `m exec "`+p.Bin+`"`, `exec "`+p.Bin+`/`+program+`" --stdio --nonce $N`))
+}
