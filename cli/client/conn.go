@@ -1,0 +1,49 @@
+package client
+
+import (
+	"kolu/daemon"
+	"kolu/daemon/kaval"
+	"kolu/daemon/padi"
+)
+
+// Where says what was reached and how.
+type Where struct {
+	Socket string // of the daemon, on its machine
+	Host   string // empty for this machine
+	// Transport and Rung say how a host was reached and which way its build got there.
+	Transport, Rung string
+	// Started reports that the daemon was started for this call.
+	Started bool
+}
+
+// PadiClient is a connected padi.
+type PadiClient struct {
+	padi.Workspace
+	Hello daemon.Hello
+	Where Where
+	end   func() error
+}
+
+// NewPadi makes a client of a workspace that is connected already; end closes what is below it.
+func NewPadi(ws padi.Workspace, hello daemon.Hello, where Where, end func() error) *PadiClient {
+	return &PadiClient{Workspace: ws, Hello: hello, Where: where, end: end}
+}
+
+// Close ends the connection. The daemon and its terminals stay.
+func (c *PadiClient) Close() error { return c.end() }
+
+// KavalClient is a connected kaval.
+type KavalClient struct {
+	kaval.Host
+	Hello daemon.Hello
+	Where Where
+	end   func() error
+}
+
+// NewKaval makes a client of a host that is connected already; end closes what is below it.
+func NewKaval(host kaval.Host, hello daemon.Hello, where Where, end func() error) *KavalClient {
+	return &KavalClient{Host: host, Hello: hello, Where: where, end: end}
+}
+
+// Close ends the connection. The daemon and its terminals stay.
+func (c *KavalClient) Close() error { return c.end() }

@@ -1,0 +1,174 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// IdempotencyKey is the header of a request that may be sent again: the daemon does it once and gives the answer twice.
+const IdempotencyKey = "Idempotency-Key"
+
+const (
+	rememberFor   = 15 * time.Minute
+	rememberMost  = 4096    // answers per path
+	rememberBytes = 1 << 20 // a longer answer is not kept, nor are those of GET
+)
+
+// Idempotent makes requests that carry an Idempotency-Key safe to send again: the same method, path and key get the
+// answer of the first time for 15 minutes, and a duplicate that comes while the first still runs waits for its end. The first
+// runs to its end even when its client has gone. Server errors are not remembered.
+func Idempotent(next http.Handler) http.Handler {
+	m := &memory{paths: map[string]*pathMemory{}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := r.Header.Get(IdempotencyKey)
+		if key == "" || r.Method == http.MethodGet || r.Method == http.MethodHead {
+			next.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+		if err != nil {
+			WriteProblem(w, http.StatusBadRequest, "invalid", "read request: "+err.Error())
+			return // not done and not remembered: half a request is none
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		m.serve(w, r, key, next)
+	})
+}
+
+// memory is the answers of all paths.
+type memory struct {
+	mu    sync.Mutex
+	paths map[string]*pathMemory
+}
+
+// pathMemory is the answers of one path, oldest first in order.
+type pathMemory struct {
+	answers map[string]*answer
+	order   []*answer
+}
+
+type answer struct {
+	path, key string
+	at        time.Time
+	done      chan struct{} // closed when the fields below are final
+	kept      bool
+	status    int
+	header    http.Header
+	body      bytes.Buffer
+}
+
+func (m *memory) serve(w http.ResponseWriter, r *http.Request, key string, next http.Handler) {
+	path := r.Method + " " + r.URL.Path
+	for {
+		a, first := m.claim(path, key)
+		if first {
+			m.run(a, w, r, next)
+			return
+		}
+		select {
+		case <-a.done:
+		case <-r.Context().Done():
+			return
+		}
+		if a.kept {
+			a.write(w)
+			return
+		}
+	}
+}
+
+// claim gives the answer that is known or under way, or a new one that the caller must run.
+func (m *memory) claim(path, key string) (a *answer, first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget()
+	p := m.paths[path]
+	if p == nil {
+		p = &pathMemory{answers: map[string]*answer{}}
+		m.paths[path] = p
+	}
+	if a := p.answers[key]; a != nil {
+		return a, false
+	}
+	a = &answer{path: path, key: key, at: time.Now(), done: make(chan struct{}), header: http.Header{}}
+	p.answers[key] = a
+	p.order = append(p.order, a)
+	return a, true
+}
+
+// forget drops what is too old or too much.
+func (m *memory) forget() {
+	limit := time.Now().Add(-rememberFor)
+	for path, p := range m.paths {
+		for len(p.order) > 0 && (p.order[0].at.Before(limit) || len(p.order) >= rememberMost) && p.order[0].finished() {
+			delete(p.answers, p.order[0].key)
+			p.order = p.order[1:]
+		}
+		if len(p.order) == 0 {
+			delete(m.paths, path)
+		}
+	}
+}
+
+func (a *answer) finished() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// run does the request and records its answer.
+func (m *memory) run(a *answer, w http.ResponseWriter, r *http.Request, next http.Handler) {
+	rec := &recorder{answer: a}
+	defer func() {
+		a.kept = a.status >= 200 && a.status < 500 && a.body.Len() <= rememberBytes
+		if !a.kept {
+			m.drop(a)
+		}
+		close(a.done)
+	}()
+	next.ServeHTTP(rec, r.WithContext(context.WithoutCancel(r.Context())))
+	rec.WriteHeader(http.StatusOK) // no effect when the handler wrote one
+	a.write(w)
+}
+
+func (m *memory) drop(a *answer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.paths[a.path]
+	if p == nil || p.answers[a.key] != a {
+		return
+	}
+	delete(p.answers, a.key)
+	p.order = slices.DeleteFunc(p.order, func(o *answer) bool { return o == a })
+}
+
+func (a *answer) write(w http.ResponseWriter) {
+	maps.Copy(w.Header(), a.header)
+	w.WriteHeader(a.status)
+	w.Write(a.body.Bytes())
+}
+
+// recorder is the ResponseWriter of a request whose answer is kept.
+type recorder struct{ answer *answer }
+
+func (r *recorder) Header() http.Header { return r.answer.header }
+
+func (r *recorder) WriteHeader(status int) {
+	if r.answer.status == 0 {
+		r.answer.status = status
+	}
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	return r.answer.body.Write(p)
+}

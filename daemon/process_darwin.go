@@ -1,0 +1,17 @@
+package daemon
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// processStart is when a process began.
+func processStart(pid int) (time.Time, error) {
+	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil {
+		return time.Time{}, err
+	}
+	start := info.Proc.P_starttime
+	return time.Unix(start.Sec, int64(start.Usec)*int64(time.Microsecond)), nil
+}

@@ -1,0 +1,11 @@
+//go:build !linux && !darwin
+
+package daemon
+
+import (
+	"errors"
+	"time"
+)
+
+// processStart is when a process began.
+func processStart(int) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }

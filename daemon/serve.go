@@ -1,0 +1,308 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// ServeConfig is one tenure of a daemon.
+type ServeConfig struct {
+	Home     Home
+	Contract string
+	Build    string
+	Commit   string
+	// LookupEnv reads the environment: the binding to a process, and where else a daemon of the same key could live.
+	LookupEnv func(string) (string, bool)
+	// Open makes the daemon's own routes once this process holds the gate: nothing may be read or written for the workspace
+	// before that. Its ctx ends with the tenure.
+	Open func(ctx context.Context, self Hello) (http.Handler, error)
+	// Drain saves what must not be lost, before the daemon ends on request. Nil refuses the request.
+	Drain func(ctx context.Context) error
+	// Ready is called once, when the socket answers and the daemon can be stopped cleanly.
+	Ready func(Hello)
+	Log   *slog.Logger
+}
+
+const (
+	// lastWords is how long the answers under way may take once the daemon ends.
+	lastWords    = 300 * time.Millisecond
+	drainTimeout = 30 * time.Second
+	headerLimit  = 30 * time.Second
+	touchEvery   = time.Hour
+)
+
+// Serve is a daemon: it returns when ctx ends, when it was drained, when its state root is gone or when the process it is bound
+// to is (each nil), or on a fault. ErrRunning says that another process is this daemon and nothing was touched.
+//
+// It closes the socket and frees the gate before it returns; what Open made is the caller's to close after that.
+func Serve(ctx context.Context, c ServeConfig) error {
+	bound, err := boundProcess(c.LookupEnv)
+	if err != nil {
+		return err
+	}
+	if bound != nil && !bound() {
+		return nil
+	}
+	if err := OpenHome(c.Home); err != nil {
+		return err
+	}
+	gate, err := claimGate(c.Home)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := gate.release(); err != nil {
+			c.Log.Warn("gate not freed", "err", err)
+		}
+	}()
+	if err := yield(c.Home, c.getenv); err != nil {
+		return err
+	}
+	self, err := c.hello()
+	if err != nil {
+		return err
+	}
+	if c.Home.StateRoot != "" {
+		if err := WriteManifest(c.Home); err != nil {
+			return fmt.Errorf("write manifest: %w", err)
+		}
+	}
+
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	handler, err := c.Open(ctx, self)
+	if err != nil {
+		return err
+	}
+	t := &tenure{ServeConfig: c, gate: gate, self: self, end: end}
+	return t.run(ctx, handler, bound)
+}
+
+func (c ServeConfig) getenv(key string) string {
+	v, _ := c.LookupEnv(key)
+	return v
+}
+
+// yield gives way to a daemon of the same key in another runtime directory.
+func yield(h Home, getenv Getenv) error {
+	for _, other := range elsewhere(h, getenv) {
+		if h.StateRoot == "" || checkPrivate(other.Dir) != nil {
+			continue
+		}
+		if holder, err := readGate(other.Gate()); err == nil && holder.alive() {
+			return &RunningError{Gate: other.Gate(), PID: holder.pid}
+		}
+	}
+	return nil
+}
+
+func (c ServeConfig) hello() (Hello, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return Hello{}, fmt.Errorf("find own executable: %w", err)
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	return Hello{
+		Daemon: c.Home.Kind.Name, Contract: c.Contract, Build: c.Build, Commit: c.Commit,
+		PID: os.Getpid(), StartedAt: time.Now().UnixMilli(),
+		StateRoot: c.Home.StateRoot, Socket: c.Home.Socket(), Executable: exe,
+	}, nil
+}
+
+// tenure is the time from the socket's birth to its end.
+type tenure struct {
+	ServeConfig
+	gate *claim
+	self Hello
+	end  context.CancelCauseFunc
+
+	server  *http.Server
+	serving sync.WaitGroup
+
+	mu      sync.Mutex
+	socket  *listener
+	old     []*listener // whose path has vanished, with connections that live on
+	touched time.Time
+}
+
+func (t *tenure) run(ctx context.Context, handler http.Handler, bound func() bool) error {
+	t.server = &http.Server{
+		Handler:           limitBodies(t.routes(handler)),
+		ReadHeaderTimeout: headerLimit,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(t.Log.Handler(), slog.LevelDebug),
+	}
+	if err := t.bind(); err != nil {
+		return err
+	}
+	defer t.close()
+
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer t.end(nil)
+	watch := func(run func() error) {
+		watchers.Go(func() {
+			if err := run(); err != nil {
+				t.end(err)
+			}
+		})
+	}
+	watch(func() error { return watchSelf(ctx, t.check, time.Now, t.Log) })
+	watch(func() error { return watchAnchor(ctx, t.root) })
+	if bound != nil {
+		watch(func() error { return watchBound(ctx, bound) })
+	}
+
+	t.Log.Info("serving", "socket", t.self.Socket, "pid", t.self.PID, "build", t.self.Build, "stateRoot", t.self.StateRoot)
+	if t.Ready != nil && ctx.Err() == nil {
+		t.Ready(t.self)
+	}
+	<-ctx.Done()
+	return t.verdict(context.Cause(ctx))
+}
+
+// verdict tells a fault from the ordinary ends.
+func (t *tenure) verdict(cause error) error {
+	t.Log.Info("ending", "cause", cause)
+	if _, fault := errors.AsType[*faultError](cause); fault {
+		return cause
+	}
+	return nil
+}
+
+// faultError is an end that a supervisor should see as a crash.
+type faultError struct{ err error }
+
+func (e *faultError) Error() string { return e.err.Error() }
+func (e *faultError) Unwrap() error { return e.err }
+
+func (t *tenure) routes(handler http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", handler)
+	mux.HandleFunc("GET /v1/hello", func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, http.StatusOK, t.self) })
+	mux.HandleFunc("POST /v1/drain", t.drain)
+	return mux
+}
+
+func (t *tenure) drain(w http.ResponseWriter, r *http.Request) {
+	if t.Drain == nil {
+		WriteProblem(w, http.StatusConflict, "refused", t.self.Daemon+" does not drain: its terminals would die with it")
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), drainTimeout)
+	defer cancel()
+	if err := t.Drain(ctx); err != nil {
+		WriteProblem(w, http.StatusInternalServerError, "internal", "save before the end: "+err.Error())
+		return
+	}
+	WriteJSON(w, http.StatusOK, struct{}{})
+	t.end(errDrained)
+}
+
+// bind takes the socket's path and serves it.
+func (t *tenure) bind() error {
+	ln, err := listen(t.self.Socket, t.Log)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	if t.socket != nil {
+		t.old = append(t.old, t.socket)
+	}
+	t.socket = ln
+	t.mu.Unlock()
+	t.serving.Go(func() {
+		if err := t.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			t.end(&faultError{fmt.Errorf("serve %s: %w", t.self.Socket, err)})
+		}
+	})
+	return nil
+}
+
+// check asks the daemon's own address for a hello, as a client would. When the path itself has vanished (a logout can take
+// /run/user/<uid> from under a daemon that is well), it is bound once more first.
+func (t *tenure) check(ctx context.Context) error {
+	t.tend()
+	if _, err := os.Lstat(t.self.Socket); errors.Is(err, fs.ErrNotExist) {
+		t.Log.Warn("socket path has vanished, binding it again", "socket", t.self.Socket)
+		if err := t.rebind(); err != nil {
+			return err
+		}
+	}
+	got, err := ReadHello(ctx, Unix(t.self.Socket))
+	if err != nil {
+		return err
+	}
+	if got.PID != t.self.PID || got.StartedAt != t.self.StartedAt {
+		return fmt.Errorf("pid %d answers at our address", got.PID)
+	}
+	return nil
+}
+
+func (t *tenure) rebind() error {
+	if err := OpenHome(t.Home); err != nil {
+		return err
+	}
+	if !t.gate.ours() {
+		gate, err := claimGate(t.Home)
+		if err != nil {
+			return err
+		}
+		*t.gate = *gate
+	}
+	if t.Home.StateRoot != "" {
+		if err := WriteManifest(t.Home); err != nil {
+			return err
+		}
+	}
+	return t.bind()
+}
+
+// tend keeps the small files young, so that what cleans /tmp by age leaves them.
+func (t *tenure) tend() {
+	now := time.Now()
+	if now.Sub(t.touched) < touchEvery {
+		return
+	}
+	t.touched = now
+	for _, path := range []string{t.Home.Gate(), t.Home.Manifest(), t.Home.Log(), t.self.Socket} {
+		if err := os.Chtimes(path, now, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Log.Debug("file not touched", "path", path, "err", err)
+		}
+	}
+}
+
+// root is the state root that this daemon is anchored to, or "" as long as none is known.
+func (t *tenure) root() string {
+	if t.Home.StateRoot != "" {
+		return t.Home.StateRoot
+	}
+	return readManifest(t.Home.Manifest())
+}
+
+// close stops accepting, lets the answers under way finish for a moment, drops every connection and removes the socket.
+func (t *tenure) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	if err := t.server.Shutdown(ctx); err != nil {
+		t.server.Close()
+	}
+	t.serving.Wait()
+	for _, ln := range append(t.old, t.socket) {
+		ln.dropAll()
+		if err := ln.unlink(); err != nil {
+			t.Log.Warn("socket not removed", "err", err)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// StartConfig says which daemon must run and how to start it.
+type StartConfig struct {
+	Home Home
+	// Exe is the program file, Name what it is called by (its first argument), Args what follows.
+	Exe  string
+	Name string
+	Args []string
+	// Environ is the daemon's whole environment, "K=V". What belongs to a login over ssh is taken out.
+	Environ []string
+	// Timeout bounds the wait for the first hello; zero means ten seconds.
+	Timeout time.Duration
+	Log     *slog.Logger
+}
+
+const (
+	startTimeout = 10 * time.Second
+	pollFirst    = 5 * time.Millisecond
+	pollMost     = 200 * time.Millisecond
+	logTail      = 2 << 10
+)
+
+// Start makes sure that the daemon of a home runs and answers, and gives its hello. One that runs is taken as it is, whichever
+// build it has, and in whichever runtime directory it lives; else one is started that outlives this process and its
+// login. Several Starts at once give one daemon. Nothing that runs is ever ended, and where it is not certain that nothing
+// runs, nothing is started.
+func Start(ctx context.Context, c StartConfig) (Hello, error) {
+	if c.Timeout == 0 {
+		c.Timeout = startTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("%s did not answer within %v", c.Home.Kind.Name, c.Timeout))
+	defer cancel()
+	if hello, ok, err := c.adopt(ctx); ok || err != nil {
+		return hello, err
+	}
+	if err := OpenHome(c.Home); err != nil {
+		return Hello{}, err
+	}
+	unlock, err := lockStart(ctx, filepath.Join(c.Home.Dir, c.Home.Kind.Name+".start"))
+	if err != nil {
+		return Hello{}, fmt.Errorf("wait for another start of %s: %w", c.Home.Kind.Name, err)
+	}
+	defer unlock()
+	if hello, ok, err := c.adopt(ctx); ok || err != nil {
+		return hello, err
+	}
+	ended, err := c.launch()
+	if err != nil {
+		return Hello{}, fmt.Errorf("start %s: %w", c.Name, err)
+	}
+	return c.await(ctx, ended)
+}
+
+// adopt looks for the daemon that runs. An error says that something is there which can't be told.
+func (c StartConfig) adopt(ctx context.Context) (Hello, bool, error) {
+	for _, h := range append([]Home{c.Home}, elsewhere(c.Home, c.getenv)...) {
+		if h != c.Home && checkPrivate(h.Dir) != nil {
+			continue
+		}
+		hello, err := ReadHello(ctx, Unix(h.Socket()))
+		if err == nil {
+			return hello, true, nil
+		}
+		if !Absent(err) {
+			return Hello{}, false, fmt.Errorf("%s is there but does not answer: %w", h.Socket(), err)
+		}
+	}
+	return Hello{}, false, nil
+}
+
+func (c StartConfig) getenv(key string) string {
+	for i := len(c.Environ) - 1; i >= 0; i-- {
+		if v, ok := strings.CutPrefix(c.Environ[i], key+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// lockStart makes starts of one daemon wait for each other; the system frees the lock of one that dies.
+func lockStart(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for pause := pollFirst; ; pause = min(2*pause, pollMost) {
+		err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			f.Close()
+			return nil, err
+		}
+		if !sleep(ctx, pause) {
+			f.Close()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// launch starts the daemon in a session of its own, with nothing of ours but a log for what it prints. The channel gives
+// its end, should it come while we look.
+func (c StartConfig) launch() (ended <-chan error, err error) {
+	exe, err := filepath.Abs(c.Exe)
+	if err != nil {
+		return nil, err
+	}
+	log, err := freshLog(c.Home.Log())
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := &exec.Cmd{
+		Path:        exe,
+		Args:        append([]string{c.Name}, c.Args...),
+		Env:         DetachedEnv(c.Environ),
+		Dir:         "/",
+		Stderr:      log,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c.Log.Info("started", "daemon", c.Name, "pid", cmd.Process.Pid)
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }() // it ends with the daemon, which may be after us
+	return done, nil
+}
+
+// freshLog opens a new log and keeps the one before as .old.
+func freshLog(path string) (*os.File, error) {
+	if err := os.Rename(path, path+".old"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+}
+
+// DetachedEnv is an environ without what belongs to one login over ssh: the forwarded agent and the tty of a session are dead
+// when it ends, and a daemon lives on. It is also without the addresses of the terminal that it was started from.
+func DetachedEnv(environ []string) []string {
+	var overSSH bool
+	for _, kv := range environ {
+		overSSH = overSSH || strings.HasPrefix(kv, "SSH_CONNECTION=")
+	}
+	var env []string
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		switch {
+		case overSSH && strings.HasPrefix(name, "SSH_"):
+		case name == Padi.SocketVar(), name == Kaval.SocketVar(), name == "KAVAL_TERMINAL_ID":
+		default:
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// await polls for the hello until it comes, the child ends with an error, or ctx ends.
+func (c StartConfig) await(ctx context.Context, ended <-chan error) (Hello, error) {
+	for pause := pollFirst; ; pause = min(2*pause, pollMost) {
+		hello, ok, err := c.adopt(ctx)
+		if ok {
+			return hello, nil
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case exit := <-ended:
+			if exit != nil {
+				return Hello{}, c.died(exit)
+			}
+			ended = nil // it gave way to another, which will answer
+		case <-ctx.Done():
+			return Hello{}, c.silent(context.Cause(ctx), err)
+		}
+		timer.Stop()
+	}
+}
+
+func (c StartConfig) died(exit error) error {
+	return fmt.Errorf("start %s: it ended at once (%v): %s", c.Name, exit, lastLines(c.Home.Log()))
+}
+
+func (c StartConfig) silent(cause, last error) error {
+	err := fmt.Errorf("start %s: %w; its log %s ends: %s", c.Name, cause, c.Home.Log(), lastLines(c.Home.Log()))
+	if last != nil {
+		err = fmt.Errorf("%w (%v)", err, last)
+	}
+	return err
+}
+
+// lastLines is the end of a log as one line.
+func lastLines(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return "no log"
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > logTail {
+		f.Seek(-logTail, io.SeekEnd)
+	}
+	b, _ := io.ReadAll(io.LimitReader(f, logTail))
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	if last := strings.Join(lines[max(0, len(lines)-5):], " | "); last != "" {
+		return last
+	}
+	return "nothing was logged"
+}
