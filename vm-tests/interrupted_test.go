@@ -1,0 +1,77 @@
+package vmtests
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestKilledInTheMiddleOfAnUpload kills the client at ten places of its upload. No partial build may ever be used or stay in the
+// way: the eleventh dial works.
+func TestKilledInTheMiddleOfAnUpload(t *testing.T) {
+	s := setup(t)
+	b := s.needBed(t)
+	for _, tt := range []struct{ kind, transport string }{{"nonix", "master"}, {"nixd/guest", "native"}} {
+		t.Run(tt.kind+"/"+tt.transport, func(t *testing.T) {
+			alias := s.host(t, tt.kind, 1)
+			host, _, _ := strings.Cut(alias, "-")
+			c := newClient(t)
+			c.ssh(alias, "true")
+			b.do(t, "rate", host, "60")
+			for i := range 10 {
+				start := b.sent(t, host)
+				cmd := c.command(t.Context(), "padi-tui", "status", "--host", alias, "--ssh", tt.transport)
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan error, 1)
+				go func() { ended <- cmd.Wait() }()
+				most := int64(i+1) * 1_100_000
+				until(t, "bytes on the wire", func() bool {
+					select {
+					case err := <-ended:
+						t.Fatalf("the client ended (%v) after %d bytes, before it could be killed", err, b.sent(t, host)-start)
+					default:
+					}
+					return b.sent(t, host)-start > most
+				})
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				<-ended
+				if got := buildsThatRun(t, b, host); got != "" {
+					t.Fatalf("after a kill at %d bytes something usable is there: %s", most, got)
+				}
+			}
+			b.do(t, "heal", host)
+			c.ok("padi-tui", "status", "--host", alias, "--ssh", tt.transport)
+			got := buildsThatRun(t, b, host)
+			if strings.Count(got, "\n") != 1 {
+				t.Errorf("builds of the host after all: %q", got)
+			}
+			want, err := exec.Command("sha256sum", c.s.bin+"/kolu").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sum := strings.Fields(string(want))[0]; !strings.Contains(got, sum) {
+				t.Errorf("the build over there is %q, ours has %s", got, sum)
+			}
+			until(t, "leftovers of the upload to go", func() bool {
+				return b.in(t, host, "find /home /var/tmp /tmp -name '*.tmp*' -size +100k 2>/dev/null || true") == ""
+			})
+		})
+	}
+}
+
+// buildsThatRun gives one line (sum and path) for each kolu of the host that could be started.
+func buildsThatRun(t *testing.T, b *testbed, host string) string {
+	t.Helper()
+	return b.in(t, host, `
+		for f in /home/*/.local/share/kolu/builds/*/bin/kolu /root/.local/share/kolu/builds/*/bin/kolu /var/tmp/kolu*/builds/*/bin/kolu /tmp/kolu*/builds/*/bin/kolu; do
+			[ -e "$f" ] && sha256sum "$f"
+		done
+		for d in /nix/store/*-kolu-*; do
+			[ -d "$d" ] && nix-store --check-validity "$d" 2>/dev/null && sha256sum "$d/bin/kolu"
+		done
+		:`)
+}
