@@ -1,8 +1,10 @@
 # The everyday commands. ./test has the steps; this file only names them.
 .PHONY: build agents check test e2e bench vendor-hash
 
-build: ## ./kolu for this machine, with its other names beside it
-	nix/build one $$(nix/build system) kolu
+build: ## dist/bin: kolu for this machine, with its other names beside it
+	mkdir -p dist/bin
+	nix/build one $$(nix/build system) dist/bin/kolu
+	for name in kaval padi kaval-tui padi-tui pulam-tui; do ln -sf kolu dist/bin/$$name; done
 
 agents: ## dist/agents: one build for each system a host may have, and their manifest
 	nix/build agents dist/agents

@@ -42,6 +42,7 @@ var MayImport = map[string][]string{
 	"vm-tests":         {},
 	"vm-tests/testbed": {},
 	"bench":            {},
+	"nix/manifest":     {"provision"},
 }
 
 // Shared are the packages that any package may import.
