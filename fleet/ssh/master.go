@@ -1,0 +1,320 @@
+package ssh
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+
+	"kolu/internal/fault"
+)
+
+const (
+	// answerWithin is how long a live master may take to open a session before it counts as dead: a master notices a lost
+	// line only after half a minute.
+	answerWithin = 8 * time.Second
+	// connectWithin bounds a whole login, touch of a hardware key included.
+	connectWithin = 90 * time.Second
+	// generations is how many sockets one target may have: a master that does not answer keeps its own, and removes it when
+	// it ends, so the next one needs another name.
+	generations = 4
+	// maxSocket is the longest path that every system takes, less what OpenSSH adds while it makes the socket.
+	maxSocket = 103 - 18
+)
+
+// dialMaster connects over a control socket: ours if it is alive, else the user's, else one of ours that it starts.
+func (o *Options) dialMaster(ctx context.Context, t Target) (*Conn, error) {
+	base, err := o.socketBase(t)
+	if err != nil {
+		return nil, err
+	}
+	free := ""
+	for n := range generations {
+		path := fmt.Sprintf("%s.%d", base, n)
+		c, err := attach(ctx, path)
+		if err == nil {
+			c.shared = true
+			return c, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if free == "" && !errors.Is(err, errNoAnswer) {
+			free = path
+		}
+	}
+	if free == "" {
+		return nil, &fault.Error{Code: fault.Timeout, Stage: "connect", Who: fault.Host, Detail: "the connections to this host do not answer",
+			Remedy: "wait half a minute for them to end"}
+	}
+	if c := o.usersMaster(ctx, t); c != nil {
+		return c, nil
+	}
+	return o.startMaster(ctx, t, free)
+}
+
+// usersMaster attaches to the live master that the user's own configuration names, or gives nil.
+func (o *Options) usersMaster(ctx context.Context, t Target) *Conn {
+	if !mentions(o.configFiles(), "controlpath", o.getenv("HOME"), 4) {
+		return nil
+	}
+	conf, err := o.resolve(ctx, t)
+	if err != nil {
+		return nil // starting the master will say why, and better
+	}
+	path := conf.first("controlpath")
+	if path == "" || path == "none" {
+		return nil
+	}
+	c, err := attach(ctx, conf.expand(path))
+	if err != nil {
+		return nil
+	}
+	c.shared = true
+	return c
+}
+
+var errNoAnswer = errors.New("the master does not answer")
+
+// attach speaks to a control socket and opens a first session through it, which proves that the line behind it lives.
+func attach(ctx context.Context, path string) (*Conn, error) {
+	var d net.Dialer
+	sock, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := sameUser(sock.(*net.UnixConn)); err != nil {
+		sock.Close()
+		return nil, err
+	}
+	sock.SetDeadline(time.Now().Add(answerWithin))
+	conn, chans, reqs, err := xssh.NewControlClientConn(sock)
+	if err != nil {
+		sock.Close()
+		return nil, fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	sock.SetDeadline(time.Time{})
+	c := &Conn{client: xssh.NewClient(conn, chans, reqs), kind: Master, first: make(chan *session, 1)}
+	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errNoAnswer)
+	defer cancel()
+	s, err := c.open(ctx)
+	if _, refused := errors.AsType[*xssh.OpenChannelError](err); err != nil && !refused {
+		c.Close()
+		return nil, fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	if err == nil {
+		c.first <- s
+	}
+	return c, nil
+}
+
+// startMaster starts a master of ours at path, unless someone else is just doing so, and attaches to it.
+func (o *Options) startMaster(ctx context.Context, t Target, path string) (*Conn, error) {
+	unlock, err := lock(ctx, path+".lock")
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if c, err := attach(ctx, path); err == nil { // whoever had the lock made it
+		c.shared = true
+		return c, nil
+	} else if errors.Is(err, syscall.ECONNREFUSED) {
+		os.Remove(path) // dead, and ours: the directory is, and the lock is held
+	}
+	if err := o.runMaster(ctx, t, path); err != nil {
+		return nil, err
+	}
+	c, err := attach(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("attach to the new ssh master: %w: %w", errLocal, err)
+	}
+	return c, nil
+}
+
+// masterArgs is the whole command line of a master. It overrides what a configuration may say that would break the wire,
+// ask a question, or start something beside the connection.
+func (o *Options) masterArgs(t Target, path string) []string {
+	args := append(o.configArgs(), "-M", "-N", "-f", "-T", "-x")
+	for _, opt := range []string{
+		"ControlMaster=yes", "ControlPath=" + path, "ControlPersist=600",
+		"BatchMode=yes", "RequestTTY=no", "RemoteCommand=none", "PermitLocalCommand=no",
+		"ClearAllForwardings=yes", "ExitOnForwardFailure=no", "Tunnel=no", "ForwardAgent=no",
+		"ServerAliveInterval=10", "ServerAliveCountMax=3", "ConnectTimeout=10",
+		"LogLevel=ERROR", "EscapeChar=none",
+	} {
+		args = append(args, "-o", opt)
+	}
+	return append(args, t.args()...)
+}
+
+// runMaster runs ssh until it has logged in and gone into the background, or failed.
+func (o *Options) runMaster(ctx context.Context, t Target, path string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, connectWithin, context.DeadlineExceeded)
+	defer cancel()
+	program, err := o.program()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errLocal, err)
+	}
+	// The master keeps its stderr, so the pipe's end is not its end: it is read until ssh itself has left.
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errLocal, err)
+	}
+	defer r.Close()
+	cmd := exec.Command(program, o.masterArgs(t, path)...)
+	cmd.Env = o.environ()
+	cmd.Stderr = w
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C of ours is not the master's
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errLocal, err)
+	}
+	stop := context.AfterFunc(ctx, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	said := &tail{}
+	var reading sync.WaitGroup
+	reading.Go(func() { o.listen(r, said) })
+	err = cmd.Wait()
+	stop()
+	r.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	reading.Wait()
+	if err == nil {
+		return nil
+	}
+	return o.masterFault(ctx, t, said.String(), err)
+}
+
+func (o *Options) listen(r *os.File, said *tail) {
+	lines := bufio.NewReaderSize(r, 4<<10)
+	for {
+		line, err := lines.ReadSlice('\n')
+		said.Write(line)
+		if text := fault.Printable(string(line), 400); text != "" {
+			o.notice(text)
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return
+		}
+	}
+}
+
+var localMaster = re(`(?i)ControlPath|ControlSocket|unix_listener|muxserver|cannot bind to path`)
+
+func (o *Options) masterFault(ctx context.Context, t Target, stderr string, err error) error {
+	if ctx.Err() != nil {
+		if errors.Is(context.Cause(ctx), context.Canceled) {
+			return context.Cause(ctx)
+		}
+		return &fault.Error{Code: fault.Timeout, Stage: "connect", Who: fault.Host, Err: context.Cause(ctx),
+			Detail: "ssh did not get through the login in time", Remedy: "see where `ssh -v HOST true` stops",
+			Evidence: fault.Printable(stderr, 600)}
+	}
+	if localMaster.MatchString(stderr) {
+		return fmt.Errorf("%w: %s", errLocal, fault.Printable(stderr, 200))
+	}
+	f := classify(stderr, o.names(ctx, t))
+	f.Err = errors.Join(f.Err, err)
+	if f.Code == fault.Auth && o.getenv("SSH_AUTH_SOCK") == "" {
+		f.Detail += " (no agent: SSH_AUTH_SOCK is not set)"
+	}
+	return f
+}
+
+// names are what the target may be called in a message of ssh.
+func (o *Options) names(ctx context.Context, t Target) []string {
+	names := []string{t.Host, "UNKNOWN"}
+	conf, err := o.resolve(context.WithoutCancel(ctx), t)
+	if err != nil {
+		return names
+	}
+	names = append(names, conf.hostname())
+	if alias := conf.first("hostkeyalias"); alias != "" {
+		names = append(names, alias)
+	}
+	if addrs, err := net.DefaultResolver.LookupHost(ctx, conf.hostname()); err == nil {
+		names = append(names, addrs...)
+	}
+	return names
+}
+
+// socketBase is the path of the control sockets for a target, less a number. It changes with the configuration, so a host
+// that means another machine now does not get the old one's connection.
+func (o *Options) socketBase(t Target) (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q", t.User, t.Host, t.Port)
+	for _, f := range o.configFiles() {
+		if info, err := os.Stat(f); err == nil {
+			fmt.Fprintf(h, " %q %d %d", f, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	name := fmt.Sprintf("%x", h.Sum(nil)[:8])
+	var why error
+	for _, dir := range []string{o.getenv("XDG_RUNTIME_DIR"), "/tmp"} {
+		if dir == "" || !filepath.IsAbs(dir) || strings.ContainsAny(dir, " \t%\"'") {
+			continue
+		}
+		dir = filepath.Join(dir, "kolu-ssh")
+		if dir == "/tmp/kolu-ssh" {
+			dir += fmt.Sprintf("-%d", os.Getuid())
+		}
+		if len(dir)+1+len(name)+2 > maxSocket {
+			why = fmt.Errorf("%s is too long for a socket", dir)
+			continue
+		}
+		if why = ownDir(dir); why == nil {
+			return filepath.Join(dir, name), nil
+		}
+	}
+	return "", fmt.Errorf("%w: %w", errLocal, why)
+}
+
+// ownDir makes dir, or checks that it is a real directory of ours that nobody else may enter.
+func ownDir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("make directory of control sockets: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("check directory of control sockets: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok || int(st.Uid) != os.Getuid() || info.Mode().Perm() != 0o700 {
+		return fmt.Errorf("check directory of control sockets: %s is not a directory of ours with mode 0700", dir)
+	}
+	return nil
+}
+
+// lock takes a lock that ends with this process, whatever happens to it.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errLocal, err)
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("%w: lock %s: %w", errLocal, path, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
