@@ -1,0 +1,412 @@
+package workspace
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"kolu/daemon/kaval"
+	"kolu/daemon/padi"
+	"kolu/daemon/padi/agents"
+	"kolu/daemon/padi/session"
+)
+
+// quietAfter is how long a terminal must print nothing to count as quiet.
+const quietAfter = time.Second
+
+// registry holds the records and tells subscribers what changed. Its methods never block.
+type registry struct {
+	mu      sync.Mutex
+	entries map[padi.TerminalID]*entry
+	order   []padi.TerminalID // of creation
+	// expected are terminals being made: what kaval will show with these ids was asked for here.
+	expected map[padi.TerminalID]*padi.Record
+	ended    tombstones
+	seq      int64
+	subs     map[*subscriber]struct{}
+	changed  chan struct{} // closed and replaced with each event
+	dirty    chan struct{} // holds one: something to save
+	moved    func()        // told when a checkout may have changed
+	// connected reports that kaval's events come in.
+	connected bool
+	closed    bool
+}
+
+type entry struct {
+	rec      padi.Record // its pointers are never written through
+	seen     time.Time   // when the last output was, by the clock here
+	output   int64
+	quiet    *quiet // while output counts as going on
+	gitKnown bool
+	saved    session.Terminal // as far as saving is concerned
+}
+
+// quiet is the end of one stretch of output.
+type quiet struct{ timer *time.Timer }
+
+func (r *registry) init(moved func()) {
+	r.entries = map[padi.TerminalID]*entry{}
+	r.expected = map[padi.TerminalID]*padi.Record{}
+	r.ended.codes = map[padi.TerminalID]*int{}
+	r.subs = map[*subscriber]struct{}{}
+	r.changed = make(chan struct{})
+	r.dirty = make(chan struct{}, 1)
+	r.moved = moved
+}
+
+func (r *registry) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	for _, e := range r.entries {
+		e.stopQuiet()
+	}
+	for s := range r.subs {
+		s.wakeUp()
+	}
+	r.wakeWaiters()
+}
+
+func (r *registry) records() []padi.Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.recordsLocked()
+}
+
+func (r *registry) recordsLocked() []padi.Record {
+	out := make([]padi.Record, 0, len(r.order))
+	for _, id := range r.order {
+		out = append(out, r.entries[id].show())
+	}
+	return out
+}
+
+func (r *registry) record(id padi.TerminalID) (padi.Record, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e, ok := r.entries[id]
+	if !ok {
+		return padi.Record{}, false
+	}
+	return e.show(), true
+}
+
+func (r *registry) isConnected() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.connected
+}
+
+func (r *registry) setConnected(up bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.connected != up {
+		r.connected = up
+		r.wakeWaiters()
+	}
+}
+
+// show is the record for a reader, who may keep it and change it.
+func (e *entry) show() padi.Record {
+	rec := e.rec
+	rec.Git, rec.Agent, rec.Foreground = copied(rec.Git), copied(rec.Agent), copied(rec.Foreground)
+	if !e.seen.IsZero() {
+		rec.IdleMS = time.Since(e.seen).Milliseconds()
+	}
+	return rec
+}
+
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
+
+// seed takes over what was saved: nothing runs until kaval says so.
+func (r *registry) seed(saved []session.Terminal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range saved {
+		if r.entries[s.ID] != nil {
+			continue
+		}
+		state := padi.Parked
+		if s.State == padi.Sleeping {
+			state = padi.Sleeping
+		}
+		rec := padi.Record{
+			ID: s.ID, State: state, ParentID: s.ParentID, Intent: s.Intent, CWD: s.CWD, Git: s.Git, LastCommand: s.LastCommand,
+			LastActivityAt: s.LastActivityAt, CreatedAt: s.CreatedAt, PR: padi.PR{Kind: "unsupported"},
+		}
+		r.entries[s.ID] = &entry{rec: rec, saved: s}
+		r.order = append(r.order, s.ID)
+	}
+}
+
+// activeIDs are the terminals that are thought to run.
+func (r *registry) activeIDs() []padi.TerminalID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.order), func(id padi.TerminalID) bool {
+		return r.entries[id].rec.State != padi.Active
+	})
+}
+
+// expect notes what a spawn that is about to be asked for is for. Until forget or the terminal's first sight.
+func (r *registry) expect(rec padi.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expected[rec.ID] = &rec
+}
+
+func (r *registry) forget(id padi.TerminalID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.expected, id)
+}
+
+// spawned takes what a spawn returned, unless the events were faster.
+func (r *registry) spawned(t kaval.Terminal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.entries[t.ID] == nil {
+		r.foldLocked(t)
+	}
+}
+
+// fold takes what kaval shows of a live terminal. One that is not known is adopted: as what was asked for, else as a tile of its
+// own. One that is known to have ended is old news.
+func (r *registry) fold(t kaval.Terminal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.foldLocked(t)
+}
+
+func (r *registry) foldLocked(t kaval.Terminal) {
+	if r.ended.has(t.ID) {
+		return
+	}
+	e := r.entries[t.ID]
+	if e == nil {
+		e = r.adopt(t.ID)
+	}
+	before := e.rec
+	e.see(t)
+	r.publishChange(e, before)
+	if before.CWD != e.rec.CWD || before.LastCommand != e.rec.LastCommand || !reflect.DeepEqual(before.Foreground, e.rec.Foreground) {
+		r.moved()
+	}
+}
+
+func (r *registry) adopt(id padi.TerminalID) *entry {
+	rec := padi.Record{ID: id}
+	if asked := r.expected[id]; asked != nil {
+		rec = *asked
+		delete(r.expected, id)
+	}
+	if parent := r.entries[rec.ParentID]; parent == nil { // it may have ended in the meantime
+		rec.ParentID = ""
+	}
+	e := &entry{rec: rec}
+	r.entries[id] = e
+	r.order = append(r.order, id)
+	return e
+}
+
+// see folds kaval's view into the record.
+func (e *entry) see(t kaval.Terminal) {
+	e.rec.State = padi.Active
+	e.rec.CWD, e.rec.PID = t.CWD, t.PID
+	e.rec.CreatedAt = t.StartedAt
+	e.rec.LastCommand = t.LastCommand
+	e.rec.LastActivityAt = t.LastActivity
+	e.rec.Agent = agents.Of(t)
+	e.rec.Foreground = foreground(t)
+	if !e.gitKnown {
+		e.rec.PR = padi.PR{Kind: "pending"}
+	}
+	e.seen = time.Now().Add(-time.Duration(t.IdleMS) * time.Millisecond)
+	e.output = t.Output
+}
+
+func foreground(t kaval.Terminal) *padi.Foreground {
+	if t.ForegroundProcess == "" {
+		return nil
+	}
+	return &padi.Foreground{Name: t.ForegroundProcess, PID: t.ForegroundPID, Title: t.Title}
+}
+
+// active takes the news of output.
+func (r *registry) active(id padi.TerminalID, at int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.entries[id]
+	if e == nil || r.closed {
+		return
+	}
+	e.seen, e.rec.LastActivityAt = time.Now(), at
+	if e.quiet != nil { // a timer that fired already waits for the lock, and then sees that it is no longer the one
+		e.quiet.timer.Stop()
+	}
+	began := e.quiet == nil
+	q := &quiet{}
+	q.timer = time.AfterFunc(quietAfter, func() { r.wentQuiet(id, q) })
+	e.quiet = q
+	if !began {
+		return
+	}
+	r.publish(padi.Event{Kind: padi.EventActivity, ID: id, Live: true})
+}
+
+func (r *registry) wentQuiet(id padi.TerminalID, q *quiet) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.entries[id]
+	if e == nil || e.quiet != q || r.closed {
+		return
+	}
+	e.quiet = nil
+	r.publish(padi.Event{Kind: padi.EventActivity, ID: id})
+	r.moved()
+}
+
+func (e *entry) stopQuiet() {
+	if e.quiet != nil {
+		e.quiet.timer.Stop()
+		e.quiet = nil
+	}
+}
+
+// end drops a terminal that ended or was forgotten; its splits become tiles of their own. code may be unknown.
+func (r *registry) end(id padi.TerminalID, code *int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.expected, id)
+	r.ended.add(id, code)
+	e := r.entries[id]
+	if e == nil {
+		return
+	}
+	e.stopQuiet()
+	delete(r.entries, id)
+	r.order = slices.DeleteFunc(r.order, func(o padi.TerminalID) bool { return o == id })
+	r.publish(padi.Event{Kind: padi.EventRemoved, ID: id})
+	r.markDirty()
+	for _, child := range r.order {
+		if c := r.entries[child]; c.rec.ParentID == id {
+			before := c.rec
+			c.rec.ParentID = ""
+			r.publishChange(c, before)
+		}
+	}
+}
+
+// park keeps a record whose terminal went with its kaval.
+func (r *registry) park(id padi.TerminalID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.entries[id]
+	if e == nil || e.rec.State != padi.Active {
+		return
+	}
+	e.stopQuiet()
+	before := e.rec
+	e.rec.State, e.rec.PID, e.rec.Agent, e.rec.Foreground = padi.Parked, 0, nil, nil
+	r.publishChange(e, before)
+}
+
+// gitSeen folds what a look at cwd found into the terminals that are there now.
+func (r *registry) gitSeen(cwd string, git *padi.Git) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range r.order {
+		e := r.entries[id]
+		if e.rec.State != padi.Active || e.rec.CWD != cwd {
+			continue
+		}
+		before := e.rec
+		e.rec.Git, e.gitKnown = git, true
+		e.rec.PR = padi.PR{Kind: "unsupported"} // no forge is asked yet
+		r.publishChange(e, before)
+	}
+}
+
+// cwds are the directories of running terminals, each once.
+func (r *registry) cwds() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for _, id := range r.order {
+		if e := r.entries[id]; e.rec.State == padi.Active && e.rec.CWD != "" && !slices.Contains(out, e.rec.CWD) {
+			out = append(out, e.rec.CWD)
+		}
+	}
+	return out
+}
+
+// publishChange tells of a record, unless nothing but its age changed.
+func (r *registry) publishChange(e *entry, before padi.Record) {
+	after := e.rec
+	before.LastActivityAt, before.IdleMS = after.LastActivityAt, after.IdleMS
+	if reflect.DeepEqual(before, after) {
+		return
+	}
+	rec := e.show()
+	r.publish(padi.Event{Kind: padi.EventChanged, ID: rec.ID, Record: &rec})
+	now := saved(e.rec)
+	now.LastActivityAt = 0
+	if !reflect.DeepEqual(now, e.saved) {
+		e.saved = now
+		r.markDirty()
+	}
+}
+
+func (r *registry) publish(ev padi.Event) {
+	r.seq++
+	ev.Seq, ev.At = r.seq, time.Now().UnixMilli()
+	for s := range r.subs {
+		s.push(ev)
+	}
+	r.wakeWaiters()
+}
+
+func (r *registry) wakeWaiters() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *registry) markDirty() {
+	select {
+	case r.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// tombstones remember the exits of the terminals that ended last.
+type tombstones struct {
+	codes map[padi.TerminalID]*int
+	order []padi.TerminalID
+}
+
+func (t *tombstones) add(id padi.TerminalID, code *int) {
+	if t.has(id) {
+		if code != nil {
+			t.codes[id] = code
+		}
+		return
+	}
+	t.codes[id] = code
+	t.order = append(t.order, id)
+	if len(t.order) > kaval.Tombstones {
+		delete(t.codes, t.order[0])
+		t.order = t.order[1:]
+	}
+}
+
+func (t *tombstones) has(id padi.TerminalID) bool {
+	_, ok := t.codes[id]
+	return ok
+}

@@ -1,0 +1,79 @@
+package workspace
+
+import (
+	"context"
+	"time"
+
+	"kolu/daemon/padi"
+	"kolu/daemon/padi/session"
+)
+
+// saveAfter is how long after the first change the session is saved. It is not put off by further changes, or a busy agent would
+// keep it from ever being saved; what is written is the state at that time.
+const saveAfter = 500 * time.Millisecond
+
+func (w *Workspace) loadSession() error {
+	if w.opt.Store == nil {
+		return nil
+	}
+	saved, err := w.opt.Store.Load()
+	if err != nil {
+		return err
+	}
+	w.reg.seed(saved)
+	return nil
+}
+
+func (w *Workspace) autosave(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.reg.dirty:
+		}
+		select {
+		case <-ctx.Done():
+			w.reg.markDirty() // for the last save
+			return
+		case <-time.After(saveAfter):
+		}
+		w.save()
+	}
+}
+
+// saveSession is the last save.
+func (w *Workspace) saveSession() {
+	select {
+	case <-w.reg.dirty:
+		w.save()
+	default:
+	}
+}
+
+func (w *Workspace) save() {
+	if w.opt.Store == nil {
+		return
+	}
+	if err := w.opt.Store.Save(w.reg.snapshot()); err != nil {
+		w.log.Error("session not saved", "err", err)
+		return
+	}
+}
+
+// snapshot is the registry as it is kept.
+func (r *registry) snapshot() []session.Terminal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]session.Terminal, 0, len(r.order))
+	for _, id := range r.order {
+		out = append(out, saved(r.entries[id].rec))
+	}
+	return out
+}
+
+func saved(rec padi.Record) session.Terminal {
+	return session.Terminal{
+		ID: rec.ID, State: rec.State, ParentID: rec.ParentID, Intent: rec.Intent, CWD: rec.CWD, Git: rec.Git,
+		LastCommand: rec.LastCommand, LastActivityAt: rec.LastActivityAt, CreatedAt: rec.CreatedAt,
+	}
+}
