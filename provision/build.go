@@ -22,6 +22,8 @@ type Build struct {
 	SHA256  string // 64 hex digits, of the file
 	NarHash string // 64 hex digits, of the archive of the layout
 	NarSize int64
+
+	cache cacheDir // where what is known of File is remembered
 }
 
 // ID is the name of a build outside a store: the first 32 hex digits of its sha256.

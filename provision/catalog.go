@@ -112,7 +112,9 @@ func (c *Catalog) readManifest(dir string) error {
 	}
 	c.dir, c.version = dir, m.Version
 	for _, b := range m.Builds {
-		c.builds[b.System] = b.build(dir, m.Version)
+		build := b.build(dir, m.Version)
+		build.cache = c.cache
+		c.builds[b.System] = build
 	}
 	return nil
 }
@@ -198,7 +200,7 @@ func badSelf(file string, err error) error {
 
 // describe makes the record of a file, from the cache when the file is as it was.
 func (c *Catalog) describe(system, file string) (Build, error) {
-	b := Build{System: system, Version: c.version, File: file}
+	b := Build{System: system, Version: c.version, File: file, cache: c.cache}
 	facts, err := c.cache.facts(file)
 	if err != nil {
 		return Build{}, err

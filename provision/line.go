@@ -28,7 +28,7 @@ var kernels = map[string]string{
 // host is and ends. nonce is 8 to 64 letters and digits; anything else is a mistake of the caller and panics.
 func (c *Catalog) Line(program, nonce string) string {
 	checkWords(program, nonce)
-	return shLine(script(setNonce(nonce), say, "p="+program, "m shell", c.pick(), start, probe))
+	return shLine(script(setNonce(nonce), say, "p="+program, "m shell", c.pick(), startBuild, probe))
 }
 
 func checkWords(program, nonce string) {
@@ -55,12 +55,12 @@ func (c *Catalog) pick() string {
 	return b.String()
 }
 
-// start execs the build when it is there. Unpacking makes the last of the six names last, so that one stands for all; a file
+// startBuild execs the build when it is there. Unpacking makes the last of the six names last, so that one stands for all; a file
 // of no bytes, as a power cut leaves it, does not count. Directories that others could have made are ours or not taken.
-const start = `U=$(id -u); ` +
+const startBuild = `U=$(id -u); ` +
 	`b(){ if [ -x "$1/bin/` + lastName + `" ] && [ -s "$1/bin/` + Program + `" ]; then m exec "$1"; exec "$1/bin/$p" --stdio --nonce $N; fi; }; ` +
 	`own(){ [ -d "$1" ] && [ -O "$1" ] && if [ -L "$1" ]; then false; else :; fi; }; ` +
-	`H=$HOME; h="$H/.local/share/kolu/builds"; r="$XDG_RUNTIME_DIR/kolu/builds"; v=/var/tmp/kolu-$U; t=/tmp/kolu-$U; ` +
+	`H=${HOME%/}; h="$H/.local/share/kolu/builds"; r="$XDG_RUNTIME_DIR/kolu/builds"; v=/var/tmp/kolu-$U; t=/tmp/kolu-$U; ` +
 	`if [ "$i" ]; then b "$s"; b "$h/$i"; ` +
 	`if [ "$XDG_RUNTIME_DIR" ]; then b "$r/$i"; fi; ` +
 	`for d in "$v" "$t"; do if own "$d"; then b "$d/builds/$i"; fi; done; fi`
