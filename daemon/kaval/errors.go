@@ -35,6 +35,18 @@ var codes = []struct {
 	{"closing", ErrClosing},
 }
 
+// GoneError is an ErrGone that knows how the terminal ended. It is made by a host; over a wire only its sentence and its being
+// an ErrGone are kept, so who needs the code asks by Wait.
+type GoneError struct {
+	ID       TerminalID
+	ExitCode int
+}
+
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("terminal %s has ended with exit code %d", e.ID.Short(), e.ExitCode)
+}
+func (e *GoneError) Unwrap() error { return ErrGone }
+
 // Code is the stable code of an error of this contract, or "internal".
 func Code(err error) string {
 	for _, c := range codes {

@@ -23,10 +23,14 @@ const Contract = "1.0"
 
 // Limits of the contract, the same on every way of reaching a Host.
 const (
-	DefaultCols     = 80
-	DefaultRows     = 24
-	MaxCols         = 1000
-	MaxRows         = 500
+	DefaultCols = 80
+	DefaultRows = 24
+	MaxCols     = 1000
+	MaxRows     = 500
+	// MinCols and MinRows are the floor of a grid: a smaller size is raised to them, so that a stray client with a
+	// window of two cells cannot ruin what runs in a terminal. Snapshot and Resized say the size that was set.
+	MinCols         = 10
+	MinRows         = 2
 	DefaultTerm     = "xterm-256color"
 	ScrollbackLines = 10_000
 	// SnapshotLines is how much history, in lines, an attach snapshot carries above the screen.

@@ -1,0 +1,141 @@
+package ptyhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"kolu/daemon/kaval"
+)
+
+// Write hands bytes to the program. Writers take turns, so no two inputs mix; the reader of the output is another goroutine, so a
+// program that echoes what it reads cannot lock up with its writer.
+func (h *Host) Write(ctx context.Context, id kaval.TerminalID, in kaval.Input) error {
+	if len(in.Data) > kaval.MaxInput {
+		return kaval.Invalidf("input of %d bytes is more than %d", len(in.Data), kaval.MaxInput)
+	}
+	t, err := h.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	return t.write(ctx, in.Data)
+}
+
+// write waits for its turn and writes, each for at most kaval.WriteDeadline without any progress.
+func (t *terminal) write(ctx context.Context, data []byte) error {
+	turn := time.NewTimer(kaval.WriteDeadline)
+	defer turn.Stop()
+	select {
+	case t.lane <- struct{}{}:
+		defer func() { <-t.lane }()
+	case <-t.done:
+		return t.goneNow()
+	case <-turn.C:
+		return stalled(t.id, 0, len(data), "an earlier input is still being read")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return t.writeInTurn(ctx, data)
+}
+
+// writeStep is how many bytes are written under one deadline.
+const writeStep = 4 << 10
+
+func (t *terminal) writeInTurn(ctx context.Context, data []byte) error {
+	stop := context.AfterFunc(ctx, func() { _ = t.proc.Master.SetWriteDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for taken := 0; taken < len(data); {
+		_ = t.proc.Master.SetWriteDeadline(time.Now().Add(kaval.WriteDeadline))
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%w (the program took %d of %d bytes)", err, taken, len(data))
+		}
+		n, err := t.proc.Master.Write(data[taken:min(len(data), taken+writeStep)])
+		taken += n
+		if err != nil {
+			return t.writeError(ctx, err, taken, len(data))
+		}
+	}
+	return nil
+}
+
+func (t *terminal) writeError(ctx context.Context, err error, taken, all int) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w (the program took %d of %d bytes)", ctx.Err(), taken, all)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return stalled(t.id, taken, all, "the program does not read")
+	}
+	select {
+	case <-t.exited: // the terminal went away under the write
+		<-t.done
+		return t.goneNow()
+	case <-time.After(drainGrace):
+	}
+	return fmt.Errorf("write to terminal %s: %w", t.id.Short(), err)
+}
+
+func stalled(id kaval.TerminalID, taken, all int, why string) error {
+	return fmt.Errorf("%w: terminal %s took %d of %d bytes within %v: %s",
+		kaval.ErrStalled, id.Short(), taken, all, kaval.WriteDeadline, why)
+}
+
+// goneNow is the error of a terminal that has ended.
+func (t *terminal) goneNow() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return gone(t.id, t.code)
+}
+
+// replyQueue holds what a terminal answers to its program's queries until the program reads it. It is bounded: a program that
+// asks and never reads gets no more answers.
+type replyQueue struct {
+	mu      sync.Mutex
+	pending []byte
+	writing bool
+}
+
+const maxReplies = 64 << 10
+
+// reply answers the program without ever waiting for it.
+func (t *terminal) reply(data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	q := &t.replies
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.pending)+len(data) > maxReplies {
+		return
+	}
+	q.pending = append(q.pending, data...)
+	if !q.writing {
+		q.writing = true
+		t.host.readers.Go(t.writeReplies)
+	}
+}
+
+func (t *terminal) writeReplies() {
+	for {
+		data := t.replies.take()
+		if data == nil {
+			return
+		}
+		// It ends by the write deadline or with the terminal, whose end closes the file under it.
+		if err := t.write(context.Background(), data); err != nil {
+			t.host.log.Debug("answer a program's query", "terminal", t.id, "err", err)
+		}
+	}
+}
+
+// take gives what is to be written, or nil when the writer is to end.
+func (q *replyQueue) take() []byte {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	data := q.pending
+	q.pending = nil
+	q.writing = data != nil
+	return data
+}
