@@ -126,7 +126,7 @@ func (b *bench) newUser() (*user, error) {
 		return nil, err
 	}
 	return &user{home: home, bin: b.bin, env: []string{
-		"HOME=" + home, "XDG_RUNTIME_DIR=" + filepath.Join(home, "run"), "PATH=" + b.bin + ":" + os.Getenv("PATH"), "TERM=dumb", "LANG=C.UTF-8",
+		"HOME=" + home, "XDG_RUNTIME_DIR=" + filepath.Join(home, "run"), "KOLU_RUNTIME_DIR=" + filepath.Join(home, "run"), "PATH=" + b.bin + ":" + os.Getenv("PATH"), "TERM=dumb", "LANG=C.UTF-8",
 	}}, nil
 }
 

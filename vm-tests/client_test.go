@@ -49,7 +49,7 @@ func newClient(t *testing.T, sshOptions ...string) *client {
 	}
 	c.writeSSH(filepath.Join(tools, "ssh"), real, sshOptions)
 	c.env = []string{
-		"HOME=" + home, "XDG_RUNTIME_DIR=" + filepath.Join(home, "run"), "PATH=" + tools + ":" + s.bin + ":" + os.Getenv("PATH"),
+		"HOME=" + home, "XDG_RUNTIME_DIR=" + filepath.Join(home, "run"), "KOLU_RUNTIME_DIR=" + filepath.Join(home, "run"), "PATH=" + tools + ":" + s.bin + ":" + os.Getenv("PATH"),
 		"USER=" + os.Getenv("USER"), "SHELL=/bin/bash", "TERM=xterm-256color", "LANG=C.UTF-8",
 	}
 	t.Cleanup(c.end)

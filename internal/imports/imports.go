@@ -8,21 +8,23 @@ package imports
 var MayImport = map[string][]string{
 	".": {"cli", "cli/*"}, // the name it was called by picks a command tree
 
-	"cli":          {"internal/fault"}, // what all commands share; asks errors for their exit code
-	"cli/kavaltui": {"cli", "cli/client", "daemon/kaval"},
-	"cli/paditui":  {"cli", "cli/client", "daemon/kaval", "daemon/padi"},
-	"cli/kolucmd":  {"cli", "cli/client", "cli/kavaltui", "cli/paditui", "cli/mcp", "daemon/kaval", "daemon/padi"},
-	"cli/mcp":      {"cli", "daemon/kaval", "daemon/padi"}, // a connected contract as tools; no fleet, no wires
+	"cli":          {"internal/fault"},                     // what all commands share; asks errors for their exit code
+	"cli/drive":    {"cli", "daemon/kaval", "daemon/padi"}, // what the verbs of all faces mean, once
+	"cli/kavaltui": {"cli", "cli/client", "cli/drive", "daemon/kaval"},
+	"cli/paditui":  {"cli", "cli/client", "cli/drive", "daemon/kaval", "daemon/padi"},
+	"cli/kolucmd":  {"cli", "cli/client", "cli/drive", "cli/kavaltui", "cli/paditui", "cli/mcp", "daemon/kaval", "daemon/padi"},
+	"cli/mcp":      {"cli", "cli/drive", "daemon/kaval", "daemon/padi"}, // a connected contract as tools; no fleet, no wires
 	// where the parts are wired together; no fleet, so a daemon never dials out
 	"cli/kavalcmd": {"cli", "daemon", "daemon/kaval", "daemon/kaval/*", "stdio", "provision"},
 	"cli/padicmd":  {"cli", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/*", "stdio", "provision"},
 	// flags and environment become a connected contract; neither cobra nor an implementation
 	"cli/client": {"cli", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/padirpc", "fleet", "provision"},
 
-	"fleet":     {"fleet/ssh", "provision", "stdio"}, // carries bytes; knows no terminals
-	"fleet/ssh": {},                                  // a runner on a host; knows no nix
-	"provision": {},                                  // is handed its runner
-	"stdio":     {},                                  // knows nothing of what it carries
+	"fleet":         {"fleet/ssh", "provision", "stdio"}, // carries bytes; knows no terminals
+	"fleet/ssh":     {},                                  // a runner on a host; knows no nix
+	"provision":     {"provision/nix"},                   // is handed its runner
+	"provision/nix": {},
+	"stdio":         {}, // knows nothing of what it carries
 
 	"daemon":                 {}, // the spine: neither padi nor kaval
 	"daemon/kaval":           {}, // the word
@@ -46,7 +48,7 @@ var MayImport = map[string][]string{
 }
 
 // Shared are the packages that any package may import.
-var Shared = []string{"internal/version", "internal/atomicfile", "internal/testenv", "internal/keys"}
+var Shared = []string{"internal/version", "internal/atomicfile", "internal/testenv", "internal/keys", "internal/shellquote"}
 
 // FaultUsers are the packages that make or print the errors of reaching a host; a star ends a prefix.
 var FaultUsers = []string{"fleet", "fleet/ssh", "provision", "stdio", "cli", "cli/*"}
