@@ -3,6 +3,7 @@ package padi
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"kolu/daemon/kaval"
 )
@@ -23,7 +24,14 @@ type PartialError struct {
 }
 
 func (e *PartialError) Error() string {
-	return fmt.Sprintf("%v (made before it failed: terminal %s)", e.Err, e.Landed.ID)
+	var landed []string
+	if e.Landed.ID != "" {
+		landed = append(landed, "terminal "+string(e.Landed.ID))
+	}
+	if e.Landed.Worktree != nil {
+		landed = append(landed, "worktree "+e.Landed.Worktree.Path)
+	}
+	return fmt.Sprintf("%v (made before it failed: %s)", e.Err, strings.Join(landed, ", "))
 }
 func (e *PartialError) Unwrap() error { return e.Err }
 

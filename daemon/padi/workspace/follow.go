@@ -19,7 +19,7 @@ const (
 
 // follow folds kaval's events into the registry, over as many lines as it takes.
 func (w *Workspace) follow(ctx context.Context) {
-	var last instance
+	last := ""
 	pause := firstRetry
 	for {
 		if w.followOnce(ctx, &last) {
@@ -55,7 +55,7 @@ func (w *Workspace) retry(ctx context.Context, pause time.Duration) bool {
 }
 
 // followOnce follows one line to its end and reports whether it ever carried anything.
-func (w *Workspace) followOnce(ctx context.Context, last *instance) (connected bool) {
+func (w *Workspace) followOnce(ctx context.Context, last *string) (connected bool) {
 	// Read before kaval is asked: what is created in the meantime is not missing from the answer.
 	candidates := w.reg.activeIDs()
 	for ev, err := range w.opt.Kaval.Watch(ctx) {
@@ -66,12 +66,12 @@ func (w *Workspace) followOnce(ctx context.Context, last *instance) (connected b
 			break
 		}
 		if ev.Kind == kaval.EventSnapshot {
-			now := w.instance()
-			w.reconcile(ev.Terminals, candidates, last.known() && *last == now)
+			now := w.instance(ctx)
+			w.reconcile(ev.Terminals, candidates, now != "" && *last == now)
 			*last, connected = now, true
 			w.reg.setConnected(true)
 			w.settle()
-			w.log.Info("following kaval", "pid", now.pid, "terminals", len(ev.Terminals))
+			w.log.Info("following kaval", "kaval", now, "terminals", len(ev.Terminals))
 			continue
 		}
 		w.take(ev)
@@ -79,20 +79,19 @@ func (w *Workspace) followOnce(ctx context.Context, last *instance) (connected b
 	return connected
 }
 
-// instance tells one kaval process from another.
-type instance struct {
-	pid       int
-	startedAt int64
-}
-
-func (i instance) known() bool { return i.pid != 0 }
-
-func (w *Workspace) instance() instance {
-	if w.opt.Status == nil {
-		return instance{}
+// instance names the kaval process that answers now; empty where nothing tells one from another.
+func (w *Workspace) instance(ctx context.Context) string {
+	if w.opt.Instance == nil {
+		return ""
 	}
-	s := w.opt.Status()
-	return instance{pid: s.PID, startedAt: s.StartedAt}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	name, err := w.opt.Instance(ctx)
+	if err != nil {
+		w.log.Warn("kaval does not say which one it is", "err", err)
+		return ""
+	}
+	return name
 }
 
 // reconcile takes a whole inventory. A terminal that is missing ended while nobody looked if kaval is the same as before;

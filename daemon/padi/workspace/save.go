@@ -51,13 +51,19 @@ func (w *Workspace) saveSession() {
 }
 
 func (w *Workspace) save() {
-	if w.opt.Store == nil {
-		return
-	}
-	if err := w.opt.Store.Save(w.reg.snapshot()); err != nil {
+	if err := w.Save(); err != nil {
 		w.log.Error("session not saved", "err", err)
-		return
 	}
+}
+
+// Save writes the session now, whatever a later autosave will do.
+func (w *Workspace) Save() error {
+	if w.opt.Store == nil {
+		return nil
+	}
+	w.saving.Lock() // the store is for one caller at a time, and the newer snapshot must be the last written
+	defer w.saving.Unlock()
+	return w.opt.Store.Save(w.reg.snapshot())
 }
 
 // snapshot is the registry as it is kept.

@@ -33,8 +33,11 @@ type Store interface {
 // Options are what a workspace is made of. Kaval and Log must be set.
 type Options struct {
 	Kaval kaval.Host
-	// Status says how kaval is and which one it is; without it the workspace tells only whether its own line holds.
+	// Status says how kaval is; without it the workspace tells only whether its own line holds.
 	Status func() padi.KavalStatus
+	// Instance names the kaval process that answers now, so that terminals which ended while the line was lost are told from
+	// those that went with their kaval. Without it every missing terminal is kept, parked.
+	Instance func(ctx context.Context) (string, error)
 	Store  Store // nil keeps nothing
 	// Environ is the environment that terminals get the allowed part of, usually os.Environ().
 	Environ []string
@@ -52,6 +55,7 @@ type Workspace struct {
 	settle  func()
 	done    chan struct{} // closed when Run ends
 	gitKick chan struct{}
+	saving  sync.Mutex
 }
 
 var _ padi.Workspace = (*Workspace)(nil)

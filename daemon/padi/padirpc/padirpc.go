@@ -1,0 +1,71 @@
+// Package padirpc is the wire of padi: [Handler] serves any padi.Workspace over HTTP, [Client] is a padi.Workspace that speaks to one.
+// cli/padicmd serves with it, cli/client calls with it.
+//
+// # The wire
+//
+// HTTP/1.1 with JSON, over whatever a daemon.Dialer reaches; times are milliseconds.
+//
+//	GET    /v1/terminals                {"terminals":[Record]}
+//	POST   /v1/terminals                CreateRequest → Created
+//	GET    /v1/terminals/{id}           Record
+//	DELETE /v1/terminals/{id}           Record
+//	POST   /v1/terminals/{id}/input     Input (data is base64) → {}
+//	POST   /v1/terminals/{id}/resize    Size → {}
+//	GET    /v1/terminals/{id}/screen    ?extent&lines&trim&ansi → Screen
+//	GET    /v1/terminals/{id}/history   ?before&max&epoch → HistoryPage
+//	GET    /v1/terminals/{id}/wait      ?until=a,b&idleMs&match&after&timeoutMs → WaitResult
+//	GET    /v1/watch                    Events, one a line, until either side goes
+//	GET    /v1/kaval                    KavalStatus
+//
+// An error is application/problem+json: {"code","detail","status"}, and "landed" (a Created) when a create failed half way.
+// POST and DELETE take an Idempotency-Key: with the same key the answer of the first time comes again and nothing is done twice. The client
+// sends one always, and sends once more what broke before its answer.
+package padirpc
+
+import (
+	"errors"
+	"net/http"
+
+	"kolu/daemon/padi"
+)
+
+// problem is an error on the wire.
+type problem struct {
+	Code   string        `json:"code"`
+	Detail string        `json:"detail"`
+	Status int           `json:"status"`
+	Landed *padi.Created `json:"landed,omitempty"`
+}
+
+const problemType = "application/problem+json"
+
+var statuses = map[string]int{
+	"invalid": http.StatusBadRequest, "no-terminal": http.StatusNotFound, "no-parent": http.StatusNotFound,
+	"gone": http.StatusGone, "exists": http.StatusConflict, "refused": http.StatusConflict,
+	"stalled": http.StatusConflict, "survivors": http.StatusConflict, "limit": http.StatusTooManyRequests,
+	"spawn-failed": http.StatusUnprocessableEntity, "worktree-failed": http.StatusUnprocessableEntity,
+	"kaval-down": http.StatusServiceUnavailable, "closing": http.StatusServiceUnavailable,
+}
+
+// toProblem is the wire form of an error. What was done half way must not be done again by a repetition of the request, so its
+// status is none of those (500 and up) that are forgotten.
+func toProblem(err error) problem {
+	p := problem{Code: padi.Code(err), Detail: err.Error(), Status: http.StatusInternalServerError}
+	if s, ok := statuses[p.Code]; ok {
+		p.Status = s
+	}
+	if partial, ok := errors.AsType[*padi.PartialError](err); ok {
+		p.Landed, p.Detail = &partial.Landed, partial.Err.Error()
+		p.Status = min(p.Status, http.StatusUnprocessableEntity)
+	}
+	return p
+}
+
+// err is the error that a problem came from.
+func (p problem) err() error {
+	err := padi.FromCode(p.Code, p.Detail)
+	if p.Landed != nil {
+		return &padi.PartialError{Landed: *p.Landed, Err: err}
+	}
+	return err
+}
