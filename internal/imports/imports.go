@@ -38,7 +38,10 @@ var MayImport = map[string][]string{
 	"daemon/padi/padirpc":    {"daemon", "daemon/kaval", "daemon/padi"},
 	"daemon/padi/paditest":   {"daemon/kaval", "daemon/padi"},
 	"daemon/padi/supervise":  {"daemon", "daemon/kaval"},
-	"daemon/padi/repo":       {"daemon/padi"},
+	"daemon/padi/repo":       {"daemon/kaval", "daemon/padi"},
+	"daemon/padi/agents":     {"daemon/kaval", "daemon/padi"},
+	"daemon/padi/session":    {"daemon/padi"},
+	"daemon/padi/shell":      {"daemon/kaval"},
 
 	"internal/*":       {},
 	"vm-tests":         {},
