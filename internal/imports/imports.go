@@ -37,7 +37,7 @@ var MayImport = map[string][]string{
 	"daemon/padi/workspace":  {"daemon/kaval", "daemon/padi", "daemon/padi/*"}, // is given a kaval.Host
 	"daemon/padi/padirpc":    {"daemon", "daemon/kaval", "daemon/padi"},
 	"daemon/padi/paditest":   {"daemon/kaval", "daemon/padi"},
-	"daemon/padi/supervise":  {"daemon", "daemon/kaval"},
+	"daemon/padi/supervise":  {"daemon", "daemon/kaval", "daemon/padi"},
 	"daemon/padi/repo":       {"daemon/kaval", "daemon/padi"},
 	"daemon/padi/agents":     {"daemon/kaval", "daemon/padi"},
 	"daemon/padi/session":    {"daemon/padi"},
