@@ -71,6 +71,11 @@ const probe = `set -f; LC_ALL=C; export LC_ALL; umask 077; ` +
 	`has(){ command -v "$1" >/dev/null 2>&1; }; ` +
 	`f system $u; f uid $U; ` +
 	`f user "${USER:-${LOGNAME:-}}"; f home "$H"; ` +
+	// nix is asked for its version beside the rest: starting it takes longer than all of that
+	`m nix; D=; if has nix-store; then D=$(command -v nix-store); D=${D%/nix-store}; fi; ` +
+	`for d in "$D" /nix/var/nix/profiles/default/bin /run/current-system/sw/bin "$H/.nix-profile/bin" "$H/.local/state/nix/profile/bin" ` +
+	`"/etc/profiles/per-user/$USER/bin" /usr/bin /usr/local/bin; do ` +
+	`if [ "$d" ] && [ -x "$d/nix-store" ]; then f nix.dir "$d"; f nix.version "$("$d/nix-store" --version </dev/null 2>/dev/null)" & break; fi; done; ` +
 	// free: the free KiB and inodes where $1 is, "-" for what is not known
 	`free(){ set -- "$1" $(df -Pk "$1" 2>/dev/null); k=${12:--}; a=-; case $u in Linux*) set -- "$1" $(df -Pi "$1" 2>/dev/null); a=${12:--};; esac; }; ` +
 	// place N DIR: its state, free KiB, free inodes, path. up is the nearest directory that is there.
@@ -81,16 +86,12 @@ const probe = `set -f; LC_ALL=C; export LC_ALL; umask 077; ` +
 	`mine(){ if [ -e "$2" ] || [ -L "$2" ]; then if own "$2"; then place $1 "$2/builds"; else f place.$1 "foreign - - $2/builds"; fi; else place $1 "$2/builds"; fi; }; ` +
 	`m places; if [ "$H" ] && [ -d "$H" ]; then place 0 "$h"; else f place.0 "absent - - $h"; fi; ` +
 	`if [ "$XDG_RUNTIME_DIR" ] && [ -d "$XDG_RUNTIME_DIR" ]; then place 1 "$r"; fi; mine 2 "$v"; mine 3 "$t"; ` +
-	`m nix; D=; if has nix-store; then D=$(command -v nix-store); D=${D%/nix-store}; fi; ` +
-	`for d in "$D" /nix/var/nix/profiles/default/bin /run/current-system/sw/bin "$H/.nix-profile/bin" "$H/.local/state/nix/profile/bin" ` +
-	`"/etc/profiles/per-user/$USER/bin" /usr/bin /usr/local/bin; do ` +
-	`if [ "$d" ] && [ -x "$d/nix-store" ]; then f nix.dir "$d"; f nix.version "$("$d/nix-store" --version 2>/dev/null)"; break; fi; done; ` +
 	`S=${NIX_STORE_DIR:-/nix/store}; if [ -d "$S" ]; then if [ -w "$S" ]; then z=rw; else z=ro; fi; free "$S"; f store "$z $k $a $S"; ` +
 	`set -- $(ls -ld "$S" 2>/dev/null); f store.owner "$3"; fi; ` +
 	`if [ -S "${NIX_STATE_DIR:-/nix/var/nix}/daemon-socket/socket" ]; then f nix.daemon socket; fi; ` +
 	`m tools; T=; for d in gzip sha256sum shasum openssl cksum base64 getconf; do if has $d; then T="$T $d"; fi; done; f tools $T; ` +
 	`if has getconf; then f longbit $(getconf LONG_BIT 2>/dev/null); fi; ` +
-	`printf %s "@kolu $N end"; echo`
+	`wait; echo "@kolu $N end"`
 
 // StartLine is the line that starts the front of a placed build. It panics like [Catalog.Line].
 func StartLine(p Placed, program, nonce string) string {

@@ -24,7 +24,7 @@ type Runner interface {
 // Close.
 type Process interface {
 	Stdin() io.WriteCloser
-	Stdout() io.Reader
+	Stdout() io.ReadCloser
 	// Stderr is the tail of what the process printed there, always drained; it is complete once Wait has returned.
 	Stderr() string
 	// Wait waits for the end. It gives nil for exit status 0.

@@ -235,7 +235,7 @@ func (in *installer) rootLine(path, nonce string) string {
 			`{ f root "$L"; find "$1" -maxdepth 1 -type l -name "*-*-*" -mtime +90 -exec rm -f {} + 2>/dev/null; :; }; }`,
 		`v=/var/tmp/kolu-$U`,
 		`{ [ "$HOME" ] && try "$HOME/.local/state/kolu/roots"; } || { mkdir -p "$v" && [ -O "$v" ] && try "$v/roots"; }`,
-		`printf %s "@kolu $N end"`, `echo`,
+		`echo "@kolu $N end"`,
 	))
 }
 

@@ -227,7 +227,7 @@ func (in *installer) sendLine(nonce, dir, last, crc string, packed bool) string 
 			`elif has openssl; then g=$(openssl dgst -sha256 <"$X"); g=${g##* }; else g=$(cksum <"$X"); w=`+crc+`; fi`,
 		`[ "${g%% *}" = "$w" ] || fail sum`,
 		`chmod 755 "$X" || fail write`, links+`: || fail write`, last,
-		`printf %s "@kolu $N end"`, `echo`,
+		`echo "@kolu $N end"`,
 	))
 }
 

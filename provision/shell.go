@@ -56,4 +56,5 @@ func setNonce(nonce string) string {
 }
 
 // say defines the functions that print our lines: m WORD marks how far the script got, f KEY VALUE states a fact.
-const say = `m(){ printf %s "@kolu $N mark $*"; echo; }; f(){ k=$1; shift; printf %s "@kolu $N fact $k $*"; echo; }`
+// Each is one write, so that a job in the background cannot come in between.
+const say = `m(){ echo "@kolu $N mark $*"; }; f(){ k=$1; shift; echo "@kolu $N fact $k $*"; }`
