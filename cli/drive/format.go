@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode/utf8"
 )
 
 // Dash stands for a value that is not there.
@@ -63,20 +64,15 @@ func Base(program string) string {
 	return path.Base(program)
 }
 
-// Quote writes words so that a POSIX shell reads exactly these words. A leading ~ stays bare on purpose.
-func Quote(words ...string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = quoteWord(w)
+// AlignRight pads the cells of columns on the left to the width of their column.
+func AlignRight(rows [][]string, columns ...int) {
+	for _, c := range columns {
+		width := 0
+		for _, row := range rows {
+			width = max(width, utf8.RuneCountInString(row[c]))
+		}
+		for _, row := range rows {
+			row[c] = strings.Repeat(" ", width-utf8.RuneCountInString(row[c])) + row[c]
+		}
 	}
-	return strings.Join(quoted, " ")
-}
-
-const bareChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@%_+=:,./~-"
-
-func quoteWord(w string) string {
-	if w != "" && strings.Trim(w, bareChars) == "" {
-		return w
-	}
-	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }

@@ -77,3 +77,39 @@ func CountLines(text string) int {
 	}
 	return strings.Count(text, "\n") + 1
 }
+
+// Given is a number flag that was given, else nil.
+func Given(n int, given bool) *int {
+	if !given {
+		return nil
+	}
+	return &n
+}
+
+// SnapshotRequest reads the flags of a snapshot, which exclude each other.
+func SnapshotRequest(viewport bool, tail, lines *int) (kaval.ScreenRequest, error) {
+	n := 0
+	if viewport {
+		n++
+	}
+	for _, count := range []*int{tail, lines} {
+		if count == nil {
+			continue
+		}
+		n++
+		if *count < 0 {
+			return kaval.ScreenRequest{}, errors.New("--tail: want a whole number from 0 on")
+		}
+	}
+	switch {
+	case n > 1:
+		return kaval.ScreenRequest{}, errors.New("--viewport, --tail and --lines exclude each other")
+	case viewport:
+		return kaval.ScreenRequest{Extent: kaval.Viewport}, nil
+	case tail != nil:
+		return kaval.ScreenRequest{Extent: kaval.Tail, Lines: *tail}, nil
+	case lines != nil:
+		return kaval.ScreenRequest{Extent: kaval.Tail, Lines: *lines}, nil
+	}
+	return kaval.ScreenRequest{Extent: kaval.Full}, nil
+}

@@ -1,0 +1,139 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"kolu/cli"
+	"kolu/daemon"
+	"kolu/daemon/kaval"
+	"kolu/daemon/padi"
+	"kolu/provision"
+)
+
+// dialTimeout bounds how long a daemon on this machine may take to say hello.
+const dialTimeout = 10 * time.Second
+
+// Padi reaches the padi that ep means. On this machine one is started when none runs, unless a socket was named.
+func Padi(ctx context.Context, env *cli.Env, ep Endpoint) (*PadiClient, error) {
+	l, err := reach(ctx, env, ep, daemon.Padi, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := speaks(l, padi.Contract); err != nil {
+		return nil, errors.Join(err, l.end())
+	}
+	ws, end := padiWire(l.dialer)
+	return NewPadi(ws, l.hello, l.where, func() error { return errors.Join(end(), l.end()) }), nil
+}
+
+// Kaval reaches the kaval that ep means: the one of the primary padi, else the only one that runs. With start, one is started on
+// this machine when none runs; it belongs to no padi.
+func Kaval(ctx context.Context, env *cli.Env, ep Endpoint, start bool) (*KavalClient, error) {
+	l, err := reach(ctx, env, ep, daemon.Kaval, start)
+	if err != nil {
+		return nil, err
+	}
+	if err := speaks(l, kaval.Contract); err != nil {
+		return nil, errors.Join(err, l.end())
+	}
+	host, end := kavalWire(l.dialer)
+	return NewKaval(host, l.hello, l.where, func() error { return errors.Join(end(), l.end()) }), nil
+}
+
+// line is a way to a daemon that said hello.
+type line struct {
+	dialer daemon.Dialer
+	hello  daemon.Hello
+	where  Where
+	self   string // of this program, for messages
+	end    func() error
+}
+
+func reach(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind, start bool) (line, error) {
+	if ep.Remote() {
+		return reachHost(ctx, env, ep, kind)
+	}
+	return reachHere(ctx, env, ep, kind, start)
+}
+
+func reachHere(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind, start bool) (line, error) {
+	found, err := daemon.Find(kind, daemon.Want{Socket: ep.Socket, StateRoot: ep.StateRoot, Getenv: env.Getenv})
+	if missing, ok := errors.AsType[*daemon.NotRunningError](err); ok && start {
+		return startHere(ctx, env, missing.Home, kind)
+	}
+	if _, ok := errors.AsType[*daemon.NotRunningError](err); ok {
+		return line{}, fmt.Errorf("%w — %s", err, advice(kind))
+	}
+	if err != nil {
+		return line{}, err
+	}
+	return greet(ctx, env, daemon.Unix(found.Socket), Where{Socket: found.Socket})
+}
+
+func advice(kind daemon.Kind) string {
+	if kind == daemon.Kaval {
+		return "`kaval-tui create` starts one, `--socket <path>` names one"
+	}
+	return "`padi-tui create --toplevel` starts one, `--socket <path>` names one"
+}
+
+// greet reads the hello of what answers behind d.
+func greet(ctx context.Context, env *cli.Env, d daemon.Dialer, where Where) (line, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	hello, err := daemon.ReadHello(ctx, d)
+	if daemon.Absent(err) {
+		return line{}, fmt.Errorf("no socket at %s (%w) — is a daemon running?", where.Socket, err)
+	}
+	if err != nil {
+		return line{}, fmt.Errorf("could not read the version of the daemon at %s: %w", where.Socket, err)
+	}
+	return line{dialer: d, hello: hello, where: where, self: env.Name, end: func() error { return nil }}, nil
+}
+
+// startHere starts a daemon from the build that this program belongs to, and greets it.
+func startHere(ctx context.Context, env *cli.Env, home daemon.Home, kind daemon.Kind) (line, error) {
+	if kind == daemon.Kaval {
+		home = daemon.Standalone(kind, env.Getenv)
+	}
+	bin, err := provision.Local(env.Getenv)
+	if err != nil {
+		return line{}, fmt.Errorf("start %s: %w", kind.Name, err)
+	}
+	hello, err := daemon.Start(ctx, daemon.StartConfig{
+		Home: home, Exe: filepath.Join(bin, kind.Name), Name: kind.Name, Args: startArgs(home),
+		Environ: env.Environ, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return line{}, err
+	}
+	where := Where{Socket: hello.Socket, Started: true}
+	return line{
+		dialer: daemon.Unix(hello.Socket), hello: hello, where: where, self: env.Name, end: func() error { return nil },
+	}, nil
+}
+
+func startArgs(home daemon.Home) []string {
+	if home.StateRoot == "" {
+		return nil
+	}
+	return []string{"--state-root", home.StateRoot}
+}
+
+// speaks is the gate that every connection goes through: contracts that do not fit are named, and nothing is done about them.
+func speaks(l line, need string) error {
+	if kaval.Compatible(l.hello.Contract, need) {
+		return nil
+	}
+	at := l.where.Socket
+	if l.where.Host != "" {
+		at = l.where.Host
+	}
+	return fmt.Errorf("contract mismatch: the %s at %s speaks %s, %s needs %s — restart both from one build; its terminals are left alone",
+		l.hello.Daemon, at, l.hello.Contract, l.self, need)
+}

@@ -1,0 +1,162 @@
+package drive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"kolu/cli"
+	"kolu/daemon/kaval"
+	"kolu/daemon/padi"
+)
+
+// WaitFrame is the one JSON answer of a wait on a command line; flat, with what belongs to the outcome.
+type WaitFrame struct {
+	ID          kaval.TerminalID `json:"id"`
+	Result      kaval.Outcome    `json:"result"`
+	Fired       string           `json:"fired,omitempty"`
+	ElapsedMS   *int64           `json:"elapsedMs,omitempty"`
+	MatchedLine *string          `json:"matchedLine,omitempty"`
+	Agent       *padi.Agent      `json:"agent,omitempty"`
+	Screen      *string          `json:"screen,omitempty"`
+	ExitCode    *int             `json:"exitCode,omitempty"`
+	Offset      *int64           `json:"offset,omitempty"`
+	Error       string           `json:"error,omitempty"`
+}
+
+// Interrupted is the outcome of a wait that a signal ended.
+const Interrupted kaval.Outcome = "interrupted"
+
+// Flat is the frame of a kaval's answer.
+func Flat(res kaval.WaitResult) WaitFrame {
+	f := WaitFrame{ID: res.ID, Result: res.Result}
+	switch res.Result {
+	case kaval.Met:
+		f.Fired, f.ElapsedMS, f.Offset = res.Fired, &res.ElapsedMS, &res.Offset
+		if res.Fired == "match" {
+			f.MatchedLine = &res.MatchedLine
+		}
+	case kaval.Timeout, kaval.Gone:
+		f.ElapsedMS, f.ExitCode = &res.ElapsedMS, res.ExitCode
+	}
+	return f
+}
+
+// WaitReport prints how a wait ended and gives the error with the exit code for it.
+type WaitReport struct {
+	Self           string // the command, as it is called
+	Stdout, Stderr io.Writer
+	JSON           bool
+	// MetJSON, where it is set, takes the place of the frame for a wait that was met.
+	MetJSON func(WaitFrame) any
+	// For is what the wait was for, in the message of a timeout.
+	For string
+}
+
+// Exit codes of a wait.
+const (
+	exitTimeout     = 2
+	exitGone        = 3
+	exitInterrupted = 130
+)
+
+// Report takes what a wait gave. A wait that was interrupted, or whose terminal ended before it began, is an outcome too.
+func (w WaitReport) Report(ctx context.Context, id kaval.TerminalID, f WaitFrame, err error) error {
+	switch {
+	case err != nil && Signalled(ctx):
+		f = WaitFrame{ID: id, Result: Interrupted}
+	case errors.Is(err, kaval.ErrGone):
+		f = WaitFrame{ID: id, Result: kaval.Gone}
+	case err != nil:
+		return err
+	}
+	if w.JSON {
+		if err := w.json(f); err != nil {
+			return err
+		}
+	}
+	return w.outcome(id, f)
+}
+
+func (w WaitReport) json(f WaitFrame) error {
+	if f.Result == kaval.Met && w.MetJSON != nil {
+		return WriteJSON(w.Stdout, w.MetJSON(f))
+	}
+	return WriteJSON(w.Stdout, f)
+}
+
+func (w WaitReport) outcome(id kaval.TerminalID, f WaitFrame) error {
+	short := id.Short()
+	switch f.Result {
+	case kaval.Met:
+		if !w.JSON {
+			w.note("%s", met(short, f))
+		}
+		return nil
+	case kaval.Timeout:
+		return cli.Exit(exitTimeout, fmt.Errorf("timed out after %dms waiting for %s (%s)", elapsed(f), short, w.missed()))
+	case kaval.Gone:
+		return cli.Exit(exitGone, fmt.Errorf("%s exited before the condition was met — its terminal is gone", short))
+	case Interrupted:
+		w.note("interrupted; %s left running", short)
+		return cli.Exit(exitInterrupted, nil)
+	case kaval.Closed:
+		return fmt.Errorf("the daemon is going away under %s, which still runs — wait again", short)
+	}
+	return fmt.Errorf("unknown outcome %q of a wait: the daemon is newer than this client", f.Result)
+}
+
+func (w WaitReport) missed() string {
+	if w.For != "" {
+		return "its agent never was " + w.For
+	}
+	return "output never met the condition"
+}
+
+func (w WaitReport) note(format string, args ...any) {
+	fmt.Fprintf(w.Stderr, "— %s\n", fmt.Sprintf(format, args...))
+}
+
+func met(short string, f WaitFrame) string {
+	switch {
+	case f.Agent != nil:
+		return fmt.Sprintf("%s reached %s · %s %s", short, f.Agent.State.Bucket(), AgentName(f.Agent.Kind), f.Agent.State)
+	case f.Fired == "match" && f.MatchedLine != nil:
+		return fmt.Sprintf("%s matched %q after %dms", short, *f.MatchedLine, elapsed(f))
+	}
+	return fmt.Sprintf("%s output idle after %dms", short, elapsed(f))
+}
+
+func elapsed(f WaitFrame) int64 {
+	if f.ElapsedMS == nil {
+		return 0
+	}
+	return *f.ElapsedMS
+}
+
+// AgentName is an agent's kind as people call it.
+func AgentName(kind string) string {
+	if kind == "claude-code" {
+		return "claude"
+	}
+	return kind
+}
+
+// Signalled reports whether a signal ended ctx.
+func Signalled(ctx context.Context) bool {
+	_, ok := errors.AsType[interface {
+		error
+		ExitCode() int
+	}](context.Cause(ctx))
+	return ok
+}
+
+// WriteJSON prints a value as JSON with an indent of two.
+func WriteJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
