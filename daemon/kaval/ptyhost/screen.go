@@ -98,8 +98,8 @@ func (h *Host) History(ctx context.Context, id kaval.TerminalID, req kaval.Histo
 	if req.Epoch != nil && *req.Epoch != epoch {
 		return kaval.HistoryPage{Stale: true, Epoch: epoch}, nil
 	}
-	p := t.screen.History(req.Before, min(req.Max, maxHistory))
-	return kaval.HistoryPage{Chunk: string(p.Chunk), Lines: p.Lines, TopLine: p.Top, Epoch: epoch, Exhausted: p.Exhausted}, nil
+	chunk, lines, top, exhausted := t.screen.History(req.Before, min(req.Max, maxHistory))
+	return kaval.HistoryPage{Chunk: string(chunk), Lines: lines, TopLine: top, Epoch: epoch, Exhausted: exhausted}, nil
 }
 
 // maxHistory is the most lines of one page; the next page has the rest.

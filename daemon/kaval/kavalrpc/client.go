@@ -1,0 +1,267 @@
+package kavalrpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"kolu/daemon"
+	"kolu/daemon/kaval"
+)
+
+// maxAnswer bounds a JSON answer: the whole text of a terminal is the largest.
+const maxAnswer = 256 << 20
+
+// Client is a kaval.Host at the other end of a connection, wherever that is. Every attachment and watch has a connection of its own,
+// so a stream that nobody reads cannot hold up a call.
+type Client struct {
+	dialer daemon.Dialer
+	http   *http.Client
+}
+
+var _ kaval.Host = (*Client)(nil)
+
+// NewClient makes a client that dials when it is used. Close it to drop idle connections.
+func NewClient(d daemon.Dialer) *Client { return &Client{dialer: d, http: daemon.HTTPClient(d)} }
+
+// Close drops the connections that no call uses.
+func (c *Client) Close() error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+func (c *Client) Info(ctx context.Context) (info kaval.Info, err error) {
+	return info, c.get(ctx, "/v1/info", nil, &info)
+}
+
+func (c *Client) List(ctx context.Context) ([]kaval.Terminal, error) {
+	var list terminals
+	err := c.get(ctx, "/v1/terminals", nil, &list)
+	return list.Terminals, err
+}
+
+func (c *Client) Spawn(ctx context.Context, req kaval.SpawnRequest) (t kaval.Terminal, err error) {
+	return t, c.change(ctx, http.MethodPost, "/v1/terminals", req, &t)
+}
+
+func (c *Client) Kill(ctx context.Context, id kaval.TerminalID) error {
+	path, err := of(id, "")
+	if err != nil {
+		return err
+	}
+	return c.change(ctx, http.MethodDelete, path, nil, nil)
+}
+
+func (c *Client) Write(ctx context.Context, id kaval.TerminalID, in kaval.Input) error {
+	if len(in.Data) > kaval.MaxInput {
+		return kaval.Invalidf("input of %d bytes is more than %d", len(in.Data), kaval.MaxInput)
+	}
+	path, err := of(id, "/input")
+	if err != nil {
+		return err
+	}
+	return c.change(ctx, http.MethodPost, path, in, nil)
+}
+
+func (c *Client) Resize(ctx context.Context, id kaval.TerminalID, size kaval.Size) error {
+	path, err := of(id, "/resize")
+	if err != nil {
+		return err
+	}
+	return c.change(ctx, http.MethodPost, path, size, nil)
+}
+
+func (c *Client) Screen(ctx context.Context, id kaval.TerminalID, req kaval.ScreenRequest) (s kaval.Screen, err error) {
+	q := url.Values{}
+	set(q, "extent", string(req.Extent))
+	setNumber(q, "lines", int64(req.Lines))
+	setFlag(q, "trim", req.Trim)
+	setFlag(q, "ansi", req.ANSI)
+	return s, c.getOf(ctx, id, "/screen", q, &s)
+}
+
+func (c *Client) History(ctx context.Context, id kaval.TerminalID, req kaval.HistoryRequest) (p kaval.HistoryPage, err error) {
+	if req.Max < 1 {
+		return p, kaval.Invalidf("max must be at least 1")
+	}
+	q := url.Values{}
+	setNumber(q, "max", int64(req.Max))
+	setOptional(q, "before", req.Before)
+	setOptional(q, "epoch", req.Epoch)
+	return p, c.getOf(ctx, id, "/history", q, &p)
+}
+
+func (c *Client) Wait(ctx context.Context, id kaval.TerminalID, req kaval.WaitRequest) (r kaval.WaitResult, err error) {
+	q := url.Values{}
+	setNumber(q, "idleMs", req.IdleMS)
+	set(q, "match", req.Match)
+	setOptional(q, "after", req.After)
+	setNumber(q, "timeoutMs", req.TimeoutMS)
+	return r, c.getOf(ctx, id, "/wait", q, &r)
+}
+
+// Watch yields events; the end of the line is its last error.
+func (c *Client) Watch(ctx context.Context) iter.Seq2[kaval.Event, error] {
+	return func(yield func(kaval.Event, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		resp, err := c.do(ctx, http.MethodGet, "/v1/watch", nil, "")
+		if err != nil {
+			if ctx.Err() == nil {
+				yield(kaval.Event{}, err)
+			}
+			return
+		}
+		defer resp.Body.Close()
+		for dec := json.NewDecoder(resp.Body); ; {
+			var e kaval.Event
+			if err := dec.Decode(&e); err != nil {
+				if ctx.Err() == nil {
+					yield(kaval.Event{}, fmt.Errorf("watch: the line broke: %w", lineError(err)))
+				}
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// lineError calls the end of a stream that has no end by its name.
+func lineError(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// of is the path of a terminal. An id that cannot stand in a path is one that no terminal has.
+func of(id kaval.TerminalID, what string) (string, error) {
+	if id == "" || id == "." || id == ".." {
+		return "", fmt.Errorf("%w: %q", kaval.ErrNoTerminal, string(id))
+	}
+	return "/v1/terminals/" + url.PathEscape(string(id)) + what, nil
+}
+
+func (c *Client) getOf(ctx context.Context, id kaval.TerminalID, what string, q url.Values, v any) error {
+	path, err := of(id, what)
+	if err != nil {
+		return err
+	}
+	return c.get(ctx, path, q, v)
+}
+
+func (c *Client) get(ctx context.Context, path string, q url.Values, v any) error {
+	if len(q) > 0 {
+		path += "?" + q.Encode()
+	}
+	resp, err := c.do(ctx, http.MethodGet, path, nil, "")
+	if err != nil {
+		return err
+	}
+	return c.decode(resp, v)
+}
+
+// change sends a request that changes something. When the line broke before the answer came it is sent once more, under the
+// same key, so that it is done once at most.
+func (c *Client) change(ctx context.Context, method, path string, in, out any) error {
+	var data []byte
+	if in != nil {
+		var err error
+		if data, err = json.Marshal(in); err != nil {
+			return err
+		}
+	}
+	key := uuid.NewString()
+	err := c.once(ctx, method, path, data, key, out)
+	if broken, ok := errors.AsType[*lineBroke](err); ok && ctx.Err() == nil && !daemon.Absent(broken.err) {
+		err = c.once(ctx, method, path, data, key, out)
+	}
+	return err
+}
+
+func (c *Client) once(ctx context.Context, method, path string, data []byte, key string, out any) error {
+	resp, err := c.do(ctx, method, path, data, key)
+	if err != nil {
+		return err
+	}
+	return c.decode(resp, out)
+}
+
+// lineBroke is a request to which no answer came.
+type lineBroke struct{ err error }
+
+func (e *lineBroke) Error() string { return e.err.Error() }
+func (e *lineBroke) Unwrap() error { return e.err }
+
+// do sends a request and gives an answer that is no problem; its body is the caller's to close.
+func (c *Client) do(ctx context.Context, method, path string, data []byte, key string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://kaval"+path, bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	if key != "" {
+		req.Header.Set(daemon.IdempotencyKey, key)
+	}
+	if data != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, &lineBroke{daemon.Unwrapped(err)}
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		return nil, kaval.FromCode(daemon.ReadProblem(resp))
+	}
+	return resp, nil
+}
+
+func (c *Client) decode(resp *http.Response, v any) error {
+	defer resp.Body.Close()
+	if v == nil {
+		v = &struct{}{}
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(v); err != nil {
+		return &lineBroke{fmt.Errorf("read answer: %w", lineError(err))}
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10)) // so that the connection can be used again
+	return nil
+}
+
+func set(q url.Values, key, value string) {
+	if value != "" {
+		q.Set(key, value)
+	}
+}
+
+func setNumber(q url.Values, key string, n int64) {
+	if n != 0 {
+		q.Set(key, strconv.FormatInt(n, 10))
+	}
+}
+
+func setOptional(q url.Values, key string, n *int64) {
+	if n != nil {
+		q.Set(key, strconv.FormatInt(*n, 10))
+	}
+}
+
+func setFlag(q url.Values, key string, on bool) {
+	if on {
+		q.Set(key, "true")
+	}
+}
