@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	xssh "golang.org/x/crypto/ssh"
 
@@ -78,6 +79,7 @@ type Process struct {
 	stderr  *tail
 	drained sync.WaitGroup
 	done    chan struct{}
+	ended   sync.Once
 	closing sync.Once
 
 	mu   sync.Mutex
@@ -147,8 +149,10 @@ func (p *Process) requests(reqs <-chan *xssh.Request) {
 	}
 	p.set(ErrNoStatus)
 	p.drained.Wait()
-	close(p.done)
+	p.end()
 }
+
+func (p *Process) end() { p.ended.Do(func() { close(p.done) }) }
 
 func exitError(status int) error {
 	if status == 0 {
@@ -187,9 +191,15 @@ func (p *Process) Wait() error {
 // Done is closed when the command has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Close gives the command up: sshd closes its pipes. It does not wait.
+// closeWithin is how long a server may take to confirm that a command was given up.
+const closeWithin = 2 * time.Second
+
+// Close gives the command up: sshd closes its pipes. It does not wait; Wait returns soon after, whatever the server does.
 func (p *Process) Close() error {
-	p.closing.Do(func() { go p.ch.Close() }) // may have to wait for the line; ends with the connection
+	p.closing.Do(func() {
+		go p.ch.Close() // may have to wait for the line; ends with the connection
+		time.AfterFunc(closeWithin, func() { p.set(ErrNoStatus); p.end() })
+	})
 	return nil
 }
 
