@@ -28,7 +28,8 @@ type client struct {
 	calls string // one line for each ssh process
 }
 
-// newClient makes a client. sshOptions, such as "StrictHostKeyChecking=yes", win over the configuration of the hosts.
+// newClient makes a client. sshOptions are lines of its ssh configuration, such as "StrictHostKeyChecking=yes", before those of the
+// hosts.
 func newClient(t *testing.T, sshOptions ...string) *client {
 	t.Helper()
 	s := setup(t)
@@ -56,16 +57,24 @@ func newClient(t *testing.T, sshOptions ...string) *client {
 	return c
 }
 
+// writeSSH makes an ssh program that reads this client's configuration and notes that it was called. The program's own flags
+// still win over the configuration, as they do for everyone.
 func (c *client) writeSSH(file, real string, options []string) {
 	c.t.Helper()
-	line := "exec " + real
-	for _, o := range options {
-		line += " -o '" + o + "'"
-	}
+	config := strings.ReplaceAll(strings.Join(append(options, ""), "\n"), "=", " ")
 	if c.s.config != "" {
-		line += " -F " + c.s.config
+		config += "Include " + c.s.config + "\n"
+	} else {
+		config += "Include ~/.ssh/config\n"
 	}
-	script := fmt.Sprintf("#!/bin/sh\necho \"$*\" >>%s\n%s \"$@\"\n", c.calls, line)
+	if err := os.MkdirAll(filepath.Join(c.home, ".ssh"), 0o700); err != nil {
+		c.t.Fatal(err)
+	}
+	own := filepath.Join(c.home, ".ssh", "config")
+	if err := os.WriteFile(own, []byte(config), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	script := fmt.Sprintf("#!/bin/sh\necho \"$*\" >>%s\nexec %s -F %s \"$@\"\n", c.calls, real, own)
 	if err := os.WriteFile(file, []byte(script), 0o755); err != nil {
 		c.t.Fatal(err)
 	}

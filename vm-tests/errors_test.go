@@ -69,6 +69,8 @@ func TestErrorsOfAHost(t *testing.T) {
 	}{
 		{"shell that prints nothing", "usermod -s /bin/true guest", "usermod -s /bin/bash guest", host + "-guest", `(?i)shell`},
 		{"no login allowed", "usermod -s /usr/sbin/nologin guest", "usermod -s /bin/bash guest", host + "-guest", `(?i)not available|login`},
+		{"forced command", `sed -i "s/^/command=\"echo only this\" /" /home/guest/.ssh/authorized_keys`, `sed -i "s/^command[^ ]* [^ ]* this. //" /home/guest/.ssh/authorized_keys`, host + "-guest", `(?i)only this|shell|command`},
+		{"start-up file that never stops talking", `mv /home/guest/.bashrc /home/guest/rc; echo "yes chatter" >/home/guest/.bashrc`, "mv /home/guest/rc /home/guest/.bashrc", host + "-guest", `(?i)chatter|print`},
 		{"no build for the system", `mv /bin/uname /bin/uname.real; printf "#!/bin/sh\ncase \$1 in -m) echo riscv64;; *) exec uname.real \"\$@\";; esac\n" >/bin/uname; chmod 755 /bin/uname`,
 			"mv /bin/uname.real /bin/uname", host, `(?i)riscv64`},
 		{"no such system", `mv /bin/uname /bin/uname.real; printf "#!/bin/sh\ncase \$1 in -s) echo Plan9;; *) exec uname.real \"\$@\";; esac\n" >/bin/uname; chmod 755 /bin/uname`,

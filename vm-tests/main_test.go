@@ -19,8 +19,9 @@ var kinds = []string{
 	"nonix+dropbear", "nixd+fish", "nixd+zsh", "nixd+noisy", "nixd+nopath", "nonix+noexec", "nonix+noexec+noexectmp",
 	"nixd", "nonix", // [1]: the client is killed in the middle of an upload
 	"nixd", "nonix", // [2]: everything is counted
-	"nonix", // [3]: tampered with until it cannot be used
-	"nonix", // [4]: its key changes
+	"nonix",         // [3]: tampered with until it cannot be used
+	"nonix",         // [4]: its key changes
+	"nixd", "nonix", // [3], [5]: several first clients at once, then a reboot
 }
 
 var names = []string{"kaval", "padi", "kaval-tui", "padi-tui", "pulam-tui"}
