@@ -273,6 +273,8 @@ func TestNothingOfOursShows(t *testing.T) {
 		if !strings.Contains(out, "true first") {
 			t.Errorf("the history lacks what was typed: %q", out)
 		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if all := escapes.ReplaceAllString(s.out.String(), ""); strings.Contains(strings.ToLower(all), "kolu") {
 			t.Errorf("something of ours is visible: %q", all)
 		}
@@ -293,7 +295,7 @@ func TestTheUsersOwnHooksRun(t *testing.T) {
 		if !strings.Contains(out, "<before>") || !strings.Contains(out, "<mine:1>") {
 			t.Errorf("the user's hooks did not run with their status: %q", out)
 		}
-		if out := s.enter(`echo "status <$`+map[string]string{"bash": "?", "zsh": "?", "fish": "status"}[name]+`>"`); !strings.Contains(out, "status <1>") &&
+		if out := s.enter(`echo "status <$` + map[string]string{"bash": "?", "zsh": "?", "fish": "status"}[name] + `>"`); !strings.Contains(out, "status <1>") &&
 			name != "fish" { // the user's own handler above changes it in fish
 			t.Errorf("the status of the last command is lost: %q", out)
 		}
