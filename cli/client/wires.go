@@ -1,19 +1,19 @@
 package client
 
 import (
-	"context"
-	"errors"
-
-	"kolu/cli"
 	"kolu/daemon"
 	"kolu/daemon/kaval"
+	"kolu/daemon/kaval/kavalrpc"
 	"kolu/daemon/padi"
+	"kolu/daemon/padi/padirpc"
 )
 
 func padiWire(d daemon.Dialer) (padi.Workspace, func() error) {
-	return nil, func() error { return nil }
+	c := padirpc.NewClient(d)
+	return c, c.Close
 }
-func kavalWire(d daemon.Dialer) (kaval.Host, func() error) { return nil, func() error { return nil } }
-func reachHost(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind) (line, error) {
-	return line{}, errors.New("hosts are not wired yet")
+
+func kavalWire(d daemon.Dialer) (kaval.Host, func() error) {
+	c := kavalrpc.NewClient(d)
+	return c, c.Close
 }

@@ -63,3 +63,11 @@ func (p Payload) Trailer(id kaval.TerminalID) string {
 	}
 	return line
 }
+
+// SendFlagError explains the flag that send used to have.
+func SendFlagError(err error) error {
+	if strings.Contains(err.Error(), "--submit") {
+		return errors.New("--submit is gone: press Enter as a send of its own, after the text has settled (send <id> --key Enter)")
+	}
+	return err
+}

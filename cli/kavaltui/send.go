@@ -2,9 +2,7 @@ package kavaltui
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -52,15 +50,8 @@ KEYS
 	cmd.Flags().BoolVar(&opts.spec.Paste, "paste", false, "mark the text as a paste even if it is one line")
 	cmd.Flags().BoolVar(&opts.spec.NoPaste, "no-paste", false, "don't mark the text as a paste")
 	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print {id, bytes, paste, keys} as JSON")
-	cmd.SetFlagErrorFunc(sendFlagError)
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return drive.SendFlagError(err) })
 	return cmd
-}
-
-func sendFlagError(_ *cobra.Command, err error) error {
-	if strings.Contains(err.Error(), "--submit") {
-		return errors.New("--submit is gone: press Enter as a send of its own, after the text has settled (send <id> --key Enter)")
-	}
-	return err
 }
 
 func runSend(ctx context.Context, t *tree, opts sendOptions) error {
