@@ -10,7 +10,7 @@ agents: ## dist/agents: one build for each system a host may have, and their man
 	nix/build agents dist/agents
 
 check: ## all but the tests that need hosts
-	./test packages format vet lint generated flake cross race
+	./test packages format vet lint generated pages flake cross race
 
 test: ## everything
 	./test
