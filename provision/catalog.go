@@ -37,18 +37,13 @@ func systemOf(goos, goarch string) string {
 type Catalog struct {
 	version string
 	dir     string // of the manifest, or ""
-	builds  map[string]Build
 	cache   cacheDir
 	self    string // the running executable, when the manifest has nothing for this system
 	source  string // the module that the running executable was made from, or ""
 
-	mu   sync.Mutex
-	made map[string]made // what was made or judged on demand
-}
-
-type made struct {
-	build Build
-	err   error
+	mu     sync.Mutex // for what follows
+	builds map[string]Build
+	failed map[string]error // what could not be made
 }
 
 // OpenCatalog finds the builds of this client. getenv is os.Getenv. It fails with a fault BadBuild when a manifest is there and
@@ -61,7 +56,7 @@ func OpenCatalog(ctx context.Context, getenv func(string) string) (*Catalog, err
 	if err != nil {
 		return nil, &fault.Error{Code: fault.BadBuild, Stage: stage, Who: fault.Local, Detail: err.Error(), Err: err}
 	}
-	c := &Catalog{version: version.Version, builds: map[string]Build{}, cache: newCacheDir(getenv), made: map[string]made{}}
+	c := &Catalog{version: version.Version, builds: map[string]Build{}, cache: newCacheDir(getenv), failed: map[string]error{}}
 	if err := c.readManifests(getenv, self); err != nil {
 		return nil, err
 	}
@@ -122,9 +117,7 @@ func (c *Catalog) readManifest(dir string) error {
 // prepare judges the running executable, so that Line knows its build. A failure shows up when that build is asked for.
 func (c *Catalog) prepare(ctx context.Context, own string) {
 	if c.self != "" {
-		if b, err := c.Build(ctx, own); err == nil {
-			c.builds[own] = b
-		}
+		c.Build(ctx, own)
 	}
 	for _, system := range Systems {
 		if _, ok := c.builds[system]; ok || c.source == "" {
@@ -140,7 +133,13 @@ func (c *Catalog) prepare(ctx context.Context, own string) {
 func (c *Catalog) Version() string { return c.version }
 
 // Available lists the systems that Build gives at once.
-func (c *Catalog) Available() []string { return slices.Sorted(maps.Keys(c.builds)) }
+func (c *Catalog) Available() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.available()
+}
+
+func (c *Catalog) available() []string { return slices.Sorted(maps.Keys(c.builds)) }
 
 // Build gives the build for a system. Where there is none it is made if this client runs from its source; else the error is a
 // fault NoAgentBuild that names what there is. A build that is not static is a fault BadBuild.
@@ -150,12 +149,15 @@ func (c *Catalog) Build(ctx context.Context, system string) (Build, error) {
 	if b, ok := c.builds[system]; ok {
 		return b, nil
 	}
-	if m, ok := c.made[system]; ok {
-		return m.build, m.err
+	if err := c.failed[system]; err != nil {
+		return Build{}, err
 	}
 	b, err := c.make(ctx, system)
-	if ctx.Err() == nil {
-		c.made[system] = made{b, err}
+	switch {
+	case err == nil:
+		c.builds[system] = b
+	case ctx.Err() == nil:
+		c.failed[system] = err
 	}
 	return b, err
 }
@@ -182,7 +184,7 @@ func (c *Catalog) make(ctx context.Context, system string) (Build, error) {
 }
 
 func (c *Catalog) noBuild(system string) error {
-	have := strings.Join(c.Available(), ", ")
+	have := strings.Join(c.available(), ", ")
 	return &fault.Error{
 		Code: fault.NoAgentBuild, Stage: stage, Who: fault.Local,
 		Detail: fmt.Sprintf("the host is %s and this client has no build for it (it has: %s)", system, cmp.Or(have, "none")),

@@ -49,6 +49,7 @@ type PlaceState string
 // The states of a place. Ok means that a file was made and run there.
 const (
 	PlaceOK       PlaceState = "ok"
+	PlaceUntried  PlaceState = "untried" // there was a better one
 	PlaceNoExec   PlaceState = "noexec"
 	PlaceReadOnly PlaceState = "ro"
 	PlaceFull     PlaceState = "full"    // it may be written to and a file could not be made

@@ -271,7 +271,7 @@ func testBuild(t *testing.T, salt string, size int64) Build {
 }
 
 func catalogOf(builds ...Build) *Catalog {
-	c := &Catalog{version: "0.0.1", builds: map[string]Build{}, made: map[string]made{}}
+	c := &Catalog{version: "0.0.1", builds: map[string]Build{}, failed: map[string]error{}}
 	for _, b := range builds {
 		c.builds[b.System] = b
 	}

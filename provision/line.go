@@ -55,18 +55,22 @@ func (c *Catalog) pick() string {
 	return b.String()
 }
 
+// own tells a directory that is ours from one, or a link, that somebody else put there.
+const own = `own(){ [ -d "$1" ] && [ -O "$1" ] && if [ -L "$1" ]; then false; else :; fi; }`
+
 // startBuild execs the build when it is there. Unpacking makes the last of the six names last, so that one stands for all; a file
 // of no bytes, as a power cut leaves it, does not count. Directories that others could have made are ours or not taken.
 const startBuild = `U=$(id -u); ` +
 	`b(){ if [ -x "$1/bin/` + lastName + `" ] && [ -s "$1/bin/` + Program + `" ]; then m exec "$1"; exec "$1/bin/$p" --stdio --nonce $N; fi; }; ` +
-	`own(){ [ -d "$1" ] && [ -O "$1" ] && if [ -L "$1" ]; then false; else :; fi; }; ` +
+	own + `; ` +
 	`H=${HOME%/}; h="$H/.local/share/kolu/builds"; r="$XDG_RUNTIME_DIR/kolu/builds"; v=/var/tmp/kolu-$U; t=/tmp/kolu-$U; ` +
 	`if [ "$i" ]; then b "$s"; b "$h/$i"; ` +
 	`if [ "$XDG_RUNTIME_DIR" ]; then b "$r/$i"; fi; ` +
 	`for d in "$v" "$t"; do if own "$d"; then b "$d/builds/$i"; fi; done; fi`
 
 // probe prints the facts. Each is optional and nothing but sh itself is needed for the first of them. It leaves nothing behind:
-// whether a place may hold executables is found out by running a file there, which is removed again.
+// whether a place may hold executables is found out by running a file there, which is removed again. The file is made in a new
+// directory of ours, since others may write to /tmp as well.
 const probe = `set -f; LC_ALL=C; export LC_ALL; umask 077; ` +
 	`has(){ command -v "$1" >/dev/null 2>&1; }; ` +
 	`f system $u; f uid $U; ` +
@@ -78,11 +82,13 @@ const probe = `set -f; LC_ALL=C; export LC_ALL; umask 077; ` +
 	`if [ "$d" ] && [ -x "$d/nix-store" ]; then f nix.dir "$d"; f nix.version "$("$d/nix-store" --version </dev/null 2>/dev/null)" & break; fi; done; ` +
 	// free: the free KiB and inodes where $1 is, "-" for what is not known
 	`free(){ set -- "$1" $(df -Pk "$1" 2>/dev/null); k=${12:--}; a=-; case $u in Linux*) set -- "$1" $(df -Pi "$1" 2>/dev/null); a=${12:--};; esac; }; ` +
-	// place N DIR: its state, free KiB, free inodes, path. up is the nearest directory that is there.
-	`place(){ n=$1; d=$2; up=$d; while [ -n "$up" ]; do if [ -d "$up" ]; then break; fi; up=${up%/*}; done; ` +
-	`case $up in "") up=/;; esac; x=$up/.kolu-probe-$$; ` +
-	`if (printf : >"$x") 2>/dev/null; then chmod 700 "$x" 2>/dev/null; if ("$x") >/dev/null 2>&1; then z=ok; else z=noexec; fi; rm -f "$x"; ` +
-	`elif [ -w "$up" ]; then z=full; else z=ro; fi; free "$up"; f "place.$n" "$z $k $a $d"; }; ` +
+	// place N DIR: once there is a good place, others are named and not tried; an upload finds out by itself
+	`good=; place(){ if [ "$good" ]; then f place.$1 "untried - - $2"; else try $1 "$2"; if [ $z = ok ] && [ "$k" -gt 262144 ] 2>/dev/null; then good=1; fi; fi; }; ` +
+	// try N DIR: its state, free KiB, free inodes, path. up is the nearest directory that is there.
+	`try(){ n=$1; d=$2; up=$d; while [ -n "$up" ]; do if [ -d "$up" ]; then break; fi; up=${up%/*}; done; ` +
+	`x=$up/.kolu-probe-$N; if mkdir "$x" 2>/dev/null; then ` +
+	`if (printf : >"$x/x") 2>/dev/null; then chmod 700 "$x/x" 2>/dev/null; if ("$x/x") >/dev/null 2>&1; then z=ok; else z=noexec; fi; else z=full; fi; ` +
+	`rm -rf "$x"; elif [ -w "$up/" ]; then z=full; else z=ro; fi; free "$up/"; f "place.$n" "$z $k $a $d"; }; ` +
 	`mine(){ if [ -e "$2" ] || [ -L "$2" ]; then if own "$2"; then place $1 "$2/builds"; else f place.$1 "foreign - - $2/builds"; fi; else place $1 "$2/builds"; fi; }; ` +
 	`m places; if [ "$H" ] && [ -d "$H" ]; then place 0 "$h"; else f place.0 "absent - - $h"; fi; ` +
 	`if [ "$XDG_RUNTIME_DIR" ] && [ -d "$XDG_RUNTIME_DIR" ]; then place 1 "$r"; fi; mine 2 "$v"; mine 3 "$t"; ` +

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 )
 
 // Local is the directory with the six names that this machine's daemons are started from: the one that holds the running
@@ -63,6 +65,7 @@ func placeHere(self, builds, dir string, facts fileFacts) error {
 	if err := os.MkdirAll(builds, 0o755); err != nil {
 		return err
 	}
+	clearOld(builds)
 	tmp, err := os.MkdirTemp(builds, fmt.Sprintf(".tmp-%d-", os.Getpid()))
 	if err != nil {
 		return err
@@ -72,6 +75,17 @@ func placeHere(self, builds, dir string, facts fileFacts) error {
 		return err
 	}
 	return settle(tmp, dir, facts.Size)
+}
+
+// clearOld removes what attempts of more than a day ago left behind.
+func clearOld(builds string) {
+	entries, _ := os.ReadDir(builds)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && strings.HasPrefix(e.Name(), ".tmp-") && time.Since(info.ModTime()) > 24*time.Hour {
+			os.RemoveAll(filepath.Join(builds, e.Name()))
+		}
+	}
 }
 
 // fill makes the layout of a build in an empty directory.

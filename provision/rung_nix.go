@@ -211,6 +211,9 @@ func (in *installer) root(ctx context.Context, path string) (string, error) {
 		}
 		key, value, _ := strings.Cut(l.rest, " ")
 		switch {
+		case l.word == "fact" && key == "damaged":
+			return "", refuse(Nix, path, &fault.Error{Code: fault.NixRefused,
+				Detail: path + " is in the store and damaged", Remedy: "repair it on the host: nix-store --verify --check-contents --repair"})
 		case l.word == "end" && root != "":
 			return root, nil
 		case l.word == "end":
@@ -231,10 +234,12 @@ func (in *installer) rootLine(path, nonce string) string {
 		`use(){ L=; mkdir -p "$1" || return 1; for x in "" -2 -3 -4 -5 -6 -7 -8 -9; do l="$1/`+name+`$x"; `+
 			`if [ -L "$l" ]; then case $(readlink "$l") in "`+store+`"/*) L=$l; return 0;; esac; `+
 			`elif [ -e "$l" ]; then :; else L=$l; return 0; fi; done; return 1; }`,
+		own,
 		`try(){ use "$1" && "$n" --check-validity "$P" && "$n" --realise "$P" --add-root "$L" --indirect >/dev/null && [ -L "$L" ] && `+
 			`{ f root "$L"; find "$1" -maxdepth 1 -type l -name "*-*-*" -mtime +90 -exec rm -f {} + 2>/dev/null; :; }; }`,
 		`v=/var/tmp/kolu-$U`,
-		`{ [ "$HOME" ] && try "$HOME/.local/state/kolu/roots"; } || { mkdir -p "$v" && [ -O "$v" ] && try "$v/roots"; }`,
+		`{ [ "$HOME" ] && try "$HOME/.local/state/kolu/roots"; } || { mkdir -p "$v" && own "$v" && try "$v/roots"; }`,
+		`if [ -s "$P/bin/`+Program+`" ] && [ -x "$P/bin/`+lastName+`" ]; then :; elif "$n" --check-validity "$P" 2>/dev/null; then f damaged; fi`,
 		`echo "@kolu $N end"`,
 	))
 }

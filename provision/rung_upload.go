@@ -33,7 +33,7 @@ func (in *installer) upload(ctx context.Context, p Place) error {
 
 func (in *installer) usable(p Place) *fault.Error {
 	switch p.State {
-	case PlaceOK:
+	case PlaceOK, PlaceUntried:
 		return in.room(p)
 	case PlaceNoExec:
 		return &fault.Error{Code: fault.NoExec, Detail: "files there may not be executed (noexec)",
@@ -212,7 +212,7 @@ func (in *installer) sendLine(nonce, dir, last, crc string, packed bool) string 
 		`B="`+dir+`"`, `i=`+b.ID(), `h=$(uname -n)`, `U=$(id -u)`, `T=`,
 		`has(){ command -v "$1" >/dev/null 2>&1; }`,
 		`fail(){ f fail "$1"; if [ "$T" ]; then rm -rf "$T"; fi; exit 1; }`,
-		`own(){ [ -d "$1" ] && [ -O "$1" ] && if [ -L "$1" ]; then false; else :; fi; }`,
+		own,
 		`mkdir -p "$B" || fail mkdir`,
 		`case $B in /tmp/*|/var/tmp/*) own "${B%/builds}" || fail foreign;; esac`,
 		// what attempts that have ended left behind
@@ -248,9 +248,10 @@ func (in *installer) renameScript() string {
 	)
 }
 
-// prune removes builds that were placed long ago and that nothing runs. It does so only on file systems of this machine alone
-// and where it can see the programs of all of this user's processes; else it leaves everything.
-var prune = fmt.Sprintf(`y=$(stat -f -c %%T "$B" 2>/dev/null); case $y in ext2/ext3|xfs|btrfs|zfs|tmpfs|f2fs) `+
-	`for d in "$B"/*; do if [ "$d" = "$B/$i" ]; then continue; fi; `+
-	`if [ -x "$d/bin/%s" ] && [ "$(find "$d" -prune -mtime +%d 2>/dev/null)" ]; then `+
-	`l=$(ls -l /proc/[0-9]*/exe 2>/dev/null); case $l in *" $d/bin/"*) ;; *"/exe -> "*) rm -rf "$d";; esac; fi; done;; esac`, Program, keepDays)
+// prune removes builds that were placed long ago and that nothing runs. It does so only on file systems that belong to this
+// machine alone, and where it can see what programs run; else it leaves everything. Programs are told apart by inode, so no
+// link on the way to a build hides that it runs.
+var prune = fmt.Sprintf(`used(){ for e in /proc/[0-9]*/exe; do if [ "$e" -ef "$1" ]; then return 0; fi; done; return 1; }; `+
+	`y=$(stat -f -c %%T "$B" 2>/dev/null); case $y in ext2/ext3|xfs|btrfs|zfs|tmpfs|f2fs) `+
+	`if [ /proc/$$/exe -ef /proc/self/exe ]; then for d in "$B"/*; do if [ "$d" = "$B/$i" ] || used "$d/bin/%[1]s"; then continue; fi; `+
+	`if [ -x "$d/bin/%[1]s" ] && [ "$(find "$d" -prune -mtime +%[2]d 2>/dev/null)" ]; then rm -rf "$d"; fi; done; fi;; esac`, Program, keepDays)
