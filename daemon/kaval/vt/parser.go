@@ -404,7 +404,9 @@ func (t *Terminal) control(b byte) {
 
 // c1 acts on a C1 control, which is only one when it comes as UTF-8 or as ESC and a letter.
 func (t *Terminal) c1(b byte) {
-	t.last = 0
+	if b != 0x9b { // a CSI decides by its final byte
+		t.last = 0
+	}
 	switch b {
 	case 0x84:
 		t.lineFeed()
@@ -433,7 +435,9 @@ func (t *Terminal) c1(b byte) {
 }
 
 func (t *Terminal) escDispatch(b byte) {
-	t.last = 0
+	if b != '[' || t.ninter > 0 {
+		t.last = 0
+	}
 	if t.ninter > 0 {
 		t.escIntermediate(b)
 		return

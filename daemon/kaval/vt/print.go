@@ -122,10 +122,10 @@ func (t *Terminal) put(r rune, w int) {
 	if t.pend {
 		t.wrap()
 	}
-	t.last = r
 	row := t.cur.rows[t.y]
 	if w == 2 && t.x == t.cols-1 {
 		if !t.modes.Autowrap || t.cols == 1 {
+			t.last = 0
 			return
 		}
 		t.splitEdges(row, t.x, t.cols)
@@ -147,7 +147,7 @@ func (t *Terminal) put(r rune, w int) {
 	}
 	row.cells[t.x] = c
 	row.used = max(row.used, end)
-	t.lastX = t.x
+	t.last, t.lastX = r, t.x
 	t.advance(end)
 }
 
@@ -200,7 +200,7 @@ func (t *Terminal) join(r rune, p props) bool {
 	if grow {
 		t.widen(row, x)
 	}
-	t.last = r
+	t.last, t.lastX = r, x
 	return true
 }
 

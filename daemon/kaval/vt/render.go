@@ -71,6 +71,8 @@ type painter struct {
 	pen  style
 	row  row // decoded history
 	prev cell
+	// filler says that the row before ended in an empty column, which a wide character after it leaves by itself.
+	filler bool
 }
 
 // lines paints the history from line start on and the main screen.
@@ -114,11 +116,8 @@ func (p *painter) line(r *row, newline, next bool) {
 	case !newline:
 	case r.cont:
 		// The first character wraps. If that scrolls, the new row takes the background, so it has to be the default then.
-		if p.t.styles[p.at(r, 0).style()].bg != 0 {
-			p.setStyle(style{})
-			p.b = append(p.b, " \r"...)
-		}
 		at = 1
+		p.wrap(p.at(r, 0))
 	default:
 		if p.pen.bg != 0 {
 			p.setStyle(style{})
@@ -127,6 +126,24 @@ func (p *painter) line(r *row, newline, next bool) {
 		p.prev = 0
 	}
 	p.cells(r, at, next)
+}
+
+// wrap paints what has to come before the first cell of a row that the row above wraps to.
+func (p *painter) wrap(first cell) {
+	wide := first&wideBit != 0
+	if p.filler && !wide {
+		p.setStyle(style{})
+		p.str(" ")
+	}
+	if p.t.styles[first.style()].bg != 0 {
+		p.setStyle(style{})
+		if p.filler && wide {
+			p.str("\u3000\r")
+		} else {
+			p.str(" \r")
+		}
+	}
+	p.filler = false
 }
 
 func (p *painter) at(r *row, x int) cell {
@@ -156,7 +173,11 @@ func (p *painter) cells(r *row, atLeast int, all bool) {
 	for x := range n {
 		c := p.at(r, x)
 		v := uint32(c)
-		if v&(tailBit|fillerBit) != 0 && (v&tailBit != 0 || all && x == n-1) {
+		if v&tailBit != 0 {
+			continue
+		}
+		if v == fillerBit && c.style() == 0 && all && x == n-1 {
+			p.filler = true
 			continue
 		}
 		if s := c.style(); s != id {
@@ -247,7 +268,7 @@ func (p *painter) leaveMain() {
 	t := p.t
 	p.keyboard(&t.main.kitty)
 	if s := t.main.saved; s.valid {
-		p.cursorOf(t.main.rows, s)
+		p.cursorOf(t.main.rows, s, 0)
 		p.str("\x1b[?1049h")
 		p.plainState(s)
 	} else {
@@ -276,13 +297,13 @@ func (p *painter) plainState(s savedCursor) {
 	}
 }
 
-// cursorOf moves to a cursor, with its wrap pending if it is, and takes on its pen and character sets.
-func (p *painter) cursorOf(rows []*row, s savedCursor) {
-	t := p.t
+// cursorOf moves to a cursor, with its wrap pending if it is, and takes on its pen and character sets. Top is where the region begins
+// that is set in what was painted.
+func (p *painter) cursorOf(rows []*row, s savedCursor, top int) {
 	y := s.y
 	if s.origin {
 		p.str("\x1b[?6h")
-		y = min(max(y, t.top), t.bottom) - t.top
+		y -= top
 	}
 	x := s.x
 	if s.pend {
@@ -327,19 +348,19 @@ func (p *painter) keyboard(k *kittyStack) {
 func (p *painter) state() {
 	t := p.t
 	p.tabs()
-	if t.top != 0 || t.bottom != t.rows-1 {
-		p.csi("r", t.top+1, t.bottom+1)
-	}
 	p.keyboard(&t.cur.kitty)
-	if s := t.cur.saved; s.valid {
-		p.cursorOf(t.cur.rows, s)
+	if s := t.cur.saved; s.valid { // before the region is set, so that its row is what it says
+		p.cursorOf(t.cur.rows, s, 0)
 		p.str("\x1b7")
 		p.plainState(s)
+	}
+	if t.top != 0 || t.bottom != t.rows-1 {
+		p.csi("r", t.top+1, t.bottom+1)
 	}
 	p.modes()
 	p.cursorOf(t.cur.rows, savedCursor{
 		x: t.x, y: t.y, pend: t.pend, pen: t.pen, charsets: t.charsets, gl: t.gl, origin: t.modes.Origin,
-	})
+	}, t.top)
 	if t.modes.Insert {
 		p.str("\x1b[4h")
 	}

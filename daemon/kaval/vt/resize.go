@@ -74,7 +74,9 @@ func (t *Terminal) resizeRows(s *screen, rows int, hist *history) {
 // shift moves the cursors by n rows within a height.
 func (s *screen) shift(n, rows int) {
 	s.y = min(max(s.y+n, 0), rows-1)
-	s.saved.y = min(max(s.saved.y+n, 0), rows-1)
+	if s.saved.valid {
+		s.saved.y = min(max(s.saved.y+n, 0), rows-1)
+	}
 }
 
 // crop cuts or pads every row of a screen.
@@ -145,7 +147,9 @@ func (t *Terminal) rewrap(cols int) {
 	w.new.maxLines, w.new.maxBytes = limits.maxLines-t.rows, limits.maxBytes-1<<30
 	w.new.trim()
 	main.x, main.y, main.pend = cursor.within(at, cols, t.rows)
-	main.saved.x, main.saved.y, main.saved.pend = saved.within(at, cols, t.rows)
+	if main.saved.valid {
+		main.saved.x, main.saved.y, main.saved.pend = saved.within(at, cols, t.rows)
+	}
 	t.hist = w.new
 }
 
