@@ -20,7 +20,9 @@ type Mux struct {
 
 // Client starts the near end on a wire whose preamble has been read. It takes r and w over and closes them, where they
 // are io.Closers, when the link ends.
-func Client(r io.Reader, w io.Writer) (*Mux, error) {
+func Client(r io.Reader, w io.Writer) (*Mux, error) { return client(r, w, usual) }
+
+func client(r io.Reader, w io.Writer, wait patience) (*Mux, error) {
 	l, err := newLink(r, w, true)
 	if err != nil {
 		return nil, err
@@ -31,7 +33,7 @@ func Client(r io.Reader, w io.Writer) (*Mux, error) {
 		l.close()
 		return nil, fmt.Errorf("open ping stream: %w", err)
 	}
-	m.ping = newPinger(l, first)
+	m.ping = newPinger(l, first, wait)
 	m.ping.run()
 	go func() { // ends with the session
 		<-l.session.CloseChan()

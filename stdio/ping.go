@@ -8,31 +8,31 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-const (
-	// quiet is how long nothing may come before the near end asks.
-	quiet = 15 * time.Second
-	// answerWithin is how long the answer, or any other byte, may take on a fast line.
-	answerWithin = 10 * time.Second
-	// busyLimit is how long an answer may take while what we send still moves.
-	busyLimit = time.Minute
-	// wakeJump is the difference of the two clocks that means that the machine slept.
-	wakeJump = 5 * time.Second
-	tick     = time.Second
-	// frontQuiet is how long the far end lives without hearing from a near end that asks every quiet.
-	frontQuiet = 5 * time.Minute
-)
+// patience is how long an end of a link waits for what.
+type patience struct {
+	tick   time.Duration // between two looks
+	quiet  time.Duration // nothing may come for so long before the near end asks
+	answer time.Duration // the answer, or any other byte, may take so long on a fast line
+	busy   time.Duration // the same while what we send still moves
+	wake   time.Duration // a jump between the two clocks that means that the machine slept
+	front  time.Duration // the far end lives so long without hearing from a near end that asks every quiet
+}
+
+var usual = patience{tick: time.Second, quiet: 15 * time.Second, answer: 10 * time.Second, busy: time.Minute,
+	wake: 5 * time.Second, front: 5 * time.Minute}
 
 // pinger decides whether the line lives. Any byte that came counts, so a line that carries data is never asked.
 type pinger struct {
 	link  *link
+	wait  patience
 	s     *yamux.Stream
 	ask   chan struct{}
 	sent  atomic.Int64 // when the open question went out, nanoseconds since the pipe's start; 0 = none is open
 	round atomic.Int64
 }
 
-func newPinger(l *link, s *yamux.Stream) *pinger {
-	return &pinger{link: l, s: s, ask: make(chan struct{}, 1)}
+func newPinger(l *link, s *yamux.Stream, wait patience) *pinger {
+	return &pinger{link: l, wait: wait, s: s, ask: make(chan struct{}, 1)}
 }
 
 func (p *pinger) rtt() time.Duration { return time.Duration(p.round.Load()) }
@@ -78,7 +78,7 @@ func (p *pinger) read() {
 }
 
 func (p *pinger) watch() {
-	t := time.NewTicker(tick)
+	t := time.NewTicker(p.wait.tick)
 	defer t.Stop()
 	last := time.Now()
 	for {
@@ -86,7 +86,7 @@ func (p *pinger) watch() {
 		case <-p.link.session.CloseChan():
 			return
 		case now := <-t.C:
-			slept := now.Round(0).Sub(last.Round(0))-now.Sub(last) > wakeJump
+			slept := now.Round(0).Sub(last.Round(0))-now.Sub(last) > p.wait.wake
 			last = now
 			if err := p.check(slept); err != nil {
 				p.link.fail(err)
@@ -101,16 +101,16 @@ func (p *pinger) check(slept bool) error {
 	now, heard := p.now(), p.link.pipe.lastRead.Load()
 	sent := p.sent.Load()
 	if sent == 0 {
-		if slept || now-heard >= int64(quiet) {
+		if slept || now-heard >= int64(p.wait.quiet) {
 			p.question()
 		}
 		return nil
 	}
-	limit := int64(max(answerWithin, 8*p.rtt()))
+	limit := int64(max(p.wait.answer, 8*p.rtt()))
 	silent := now - max(sent, heard)
 	moving := now-p.link.pipe.lastWrote.Load() < limit && p.link.pipe.lastWrote.Load() > sent
-	if silent < limit || (moving && silent < int64(busyLimit)) {
+	if silent < limit || (moving && silent < int64(p.wait.busy)) {
 		return nil
 	}
-	return fmt.Errorf("nothing came for %d s", silent/int64(time.Second))
+	return fmt.Errorf("nothing came for %s", time.Duration(silent).Round(p.wait.tick))
 }

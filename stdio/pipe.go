@@ -30,6 +30,9 @@ type pipe struct {
 	once   sync.Once
 	pumps  sync.WaitGroup
 
+	// gone is set when the peer ended the wire: our input ended or our output has no reader any more.
+	gone atomic.Bool
+
 	read, wrote         atomic.Int64
 	lastRead, lastWrote atomic.Int64 // nanoseconds since start
 	start               time.Time
@@ -61,6 +64,9 @@ func (p *pipe) pumpIn() {
 			}
 		}
 		if err != nil {
+			if errors.Is(err, io.EOF) {
+				p.gone.Store(true)
+			}
 			p.readErr = err
 			return
 		}
@@ -74,6 +80,9 @@ func (p *pipe) pumpOut() {
 			n, err := p.w.Write(b)
 			p.wrote.Add(int64(n))
 			p.lastWrote.Store(int64(time.Since(p.start)))
+			if err != nil {
+				p.gone.Store(true)
+			}
 			select {
 			case p.written <- err:
 			case <-p.closed:

@@ -18,6 +18,10 @@ const maxConns = 1024
 // near end breaks the protocol. It returns within a second of that, nil when r simply ended. It closes r and w where they are
 // io.Closers; a read of a plain stdin that nothing can interrupt is left behind, for the process to end.
 func Serve(ctx context.Context, r io.Reader, w io.Writer, dial func(context.Context) (net.Conn, error)) error {
+	return serve(ctx, r, w, dial, usual)
+}
+
+func serve(ctx context.Context, r io.Reader, w io.Writer, dial func(context.Context) (net.Conn, error), wait patience) error {
 	l, err := newLink(r, w, false)
 	if err != nil {
 		return err
@@ -29,7 +33,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, dial func(context.Cont
 	defer stop()
 	if first, err := l.session.AcceptStream(); err == nil {
 		l.work.Go(func() { echo(first) })
-		l.work.Go(func() { watchFront(l) })
+		l.work.Go(func() { watchFront(l, wait.front) })
 	}
 	slots := make(chan struct{}, maxConns)
 	for {
@@ -52,6 +56,9 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, dial func(context.Cont
 
 // endOf tells an end in order from a broken line.
 func endOf(l *link, err error) error {
+	if l.pipe.gone.Load() {
+		return nil
+	}
 	if cause := l.cause(); cause != nil {
 		err = cause
 	}
@@ -76,16 +83,16 @@ func echo(s *yamux.Stream) {
 }
 
 // watchFront ends a link whose near end vanished without a word.
-func watchFront(l *link) {
-	t := time.NewTicker(frontQuiet / 5)
+func watchFront(l *link, quiet time.Duration) {
+	t := time.NewTicker(quiet / 5)
 	defer t.Stop()
 	for {
 		select {
 		case <-l.session.CloseChan():
 			return
 		case <-t.C:
-			if time.Since(l.pipe.start)-time.Duration(l.pipe.lastRead.Load()) > frontQuiet {
-				l.fail(fmt.Errorf("nothing came for %s", frontQuiet))
+			if time.Since(l.pipe.start)-time.Duration(l.pipe.lastRead.Load()) > quiet {
+				l.fail(fmt.Errorf("nothing came for %s", quiet))
 				return
 			}
 		}
