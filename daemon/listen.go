@@ -17,6 +17,7 @@ type listener struct {
 	*net.UnixListener
 	path  string
 	inode uint64
+	uid   int // of those who are heard
 	log   *slog.Logger
 
 	mu     sync.Mutex
@@ -35,7 +36,7 @@ func listen(path string, log *slog.Logger) (*listener, error) {
 		return nil, fmt.Errorf("bind %s: %w", path, bareErrno(err))
 	}
 	ln.SetUnlinkOnClose(false)
-	l := &listener{UnixListener: ln, path: path, log: log, conns: map[*conn]struct{}{}}
+	l := &listener{UnixListener: ln, path: path, uid: os.Getuid(), log: log, conns: map[*conn]struct{}{}}
 	if err := os.Chmod(path, 0o600); err == nil {
 		l.inode, err = inode(path)
 	}
@@ -94,7 +95,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			pause = min(2*pause, time.Second)
 			continue
 		}
-		if err := checkPeer(c); err != nil {
+		if err := l.checkPeer(c); err != nil {
 			l.log.Warn("connection refused", "err", err)
 			c.Close()
 			continue
@@ -103,7 +104,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-func checkPeer(c *net.UnixConn) error {
+func (l *listener) checkPeer(c *net.UnixConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
@@ -115,7 +116,7 @@ func checkPeer(c *net.UnixConn) error {
 	if uidErr != nil {
 		return fmt.Errorf("read peer's user: %w", uidErr)
 	}
-	if uid != os.Getuid() {
+	if uid != l.uid {
 		return fmt.Errorf("peer is user %d", uid)
 	}
 	return nil
