@@ -21,11 +21,12 @@ const patience = 2 * time.Minute
 // client is one user at this machine: a home and a runtime directory of its own, the programs, and an ssh that knows the hosts and
 // notes each call. Whatever it started on this machine ends with the test.
 type client struct {
-	t     *testing.T
-	s     *suite
-	home  string
-	env   []string
-	calls string // one line for each ssh process
+	t      *testing.T
+	s      *suite
+	home   string
+	env    []string
+	config string // of its ssh
+	calls  string // one line for each ssh process
 }
 
 // newClient makes a client. sshOptions are lines of its ssh configuration, such as "StrictHostKeyChecking=yes", before those of the
@@ -70,11 +71,11 @@ func (c *client) writeSSH(file, real string, options []string) {
 	if err := os.MkdirAll(filepath.Join(c.home, ".ssh"), 0o700); err != nil {
 		c.t.Fatal(err)
 	}
-	own := filepath.Join(c.home, ".ssh", "config")
-	if err := os.WriteFile(own, []byte(config), 0o600); err != nil {
+	c.config = filepath.Join(c.home, ".ssh", "config")
+	if err := os.WriteFile(c.config, []byte(config), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	script := fmt.Sprintf("#!/bin/sh\necho \"$*\" >>%s\nexec %s -F %s \"$@\"\n", c.calls, real, own)
+	script := fmt.Sprintf("#!/bin/sh\necho \"$*\" >>%s\nexec %s -F %s \"$@\"\n", c.calls, real, c.config)
 	if err := os.WriteFile(file, []byte(script), 0o755); err != nil {
 		c.t.Fatal(err)
 	}

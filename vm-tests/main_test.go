@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"kolu/provision"
 )
 
 // kinds are the hosts of the suite's own testbed. A scenario that changes its host has one to itself, found by its place among
@@ -30,6 +32,7 @@ var names = []string{"kaval", "padi", "kaval-tui", "padi-tui", "pulam-tui"}
 type suite struct {
 	dir    string // private, short, removed at the end
 	bin    string // the programs
+	agents string // the same file as a manifest has it, for what is not started from bin
 	config string // of ssh; "" leaves it to ssh
 	hosts  []host
 	bed    *testbed // nil with hosts from the environment
@@ -56,7 +59,7 @@ func runSuite(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	s := &suite{dir: dir, bin: filepath.Join(dir, "bin")}
+	s := &suite{dir: dir, bin: filepath.Join(dir, "bin"), agents: filepath.Join(dir, "agents")}
 	switch err := s.findHosts(); {
 	case errors.Is(err, errNoHosts) && os.Getenv("CI") != "true":
 		fmt.Fprintln(os.Stderr, "vm-tests: EVERY TEST IS SKIPPED:", err)
@@ -130,7 +133,15 @@ func (s *suite) build() error {
 			return err
 		}
 	}
-	return nil
+	agent := filepath.Join(s.agents, strings.TrimSpace(string(system)))
+	if err := os.MkdirAll(agent, 0o755); err != nil {
+		return err
+	}
+	if err := os.Link(filepath.Join(s.bin, "kolu"), filepath.Join(agent, "kolu")); err != nil {
+		return err
+	}
+	_, err = provision.WriteManifest(s.agents)
+	return err
 }
 
 // setup gives the suite, or skips where there are no hosts at all.
