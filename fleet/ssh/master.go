@@ -145,13 +145,14 @@ func (o *Options) startMaster(ctx context.Context, t Target, path string) (*Conn
 // masterArgs is the whole command line of a master. It overrides what a configuration may say that would break the wire,
 // ask a question, or start something beside the connection.
 func (o *Options) masterArgs(t Target, path string) []string {
-	args := append(o.configArgs(), "-M", "-N", "-f", "-T", "-x")
+	// With ControlPersist ssh throws away what a proxy or a jump host prints, unless it is told to be verbose.
+	args := append(o.configArgs(), "-M", "-N", "-f", "-T", "-x", "-v")
 	for _, opt := range []string{
 		"ControlMaster=yes", "ControlPath=" + path, "ControlPersist=600",
 		"BatchMode=yes", "RequestTTY=no", "RemoteCommand=none", "PermitLocalCommand=no",
 		"ClearAllForwardings=yes", "ExitOnForwardFailure=no", "Tunnel=no", "ForwardAgent=no",
 		"ServerAliveInterval=10", "ServerAliveCountMax=3", "ConnectTimeout=10",
-		"LogLevel=ERROR", "EscapeChar=none",
+		"EscapeChar=none",
 	} {
 		args = append(args, "-o", opt)
 	}
@@ -199,6 +200,9 @@ func (o *Options) listen(r *os.File, said *tail) {
 	lines := bufio.NewReaderSize(r, 4<<10)
 	for {
 		line, err := lines.ReadSlice('\n')
+		if chatter.Match(line) {
+			line = nil
+		}
 		said.Write(line)
 		if text := fault.Printable(string(line), 400); text != "" {
 			o.notice(text)
@@ -208,6 +212,9 @@ func (o *Options) listen(r *os.File, said *tail) {
 		}
 	}
 }
+
+// chatter is what -v adds.
+var chatter = re(`^debug\d: |^OpenSSH_|^Authenticated to .* using |^Transferred: sent |^Bytes per second: `)
 
 var localMaster = re(`(?i)ControlPath|ControlSocket|unix_listener|muxserver|cannot bind to path`)
 

@@ -68,6 +68,9 @@ func (o *Options) wire(ctx context.Context, c *Conn, conf *config, depth int) (n
 	}
 	d := net.Dialer{Timeout: tcpWithin}
 	wire, err := d.DialContext(ctx, "tcp", addr)
+	if ctx.Err() != nil && err != nil {
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, netFault(err)
 	}

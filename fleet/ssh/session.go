@@ -89,7 +89,8 @@ type Process struct {
 
 // Errors of Wait beside *ExitError.
 var (
-	// ErrNoStatus means that the channel ended without saying how the command did: the link or the server's session died.
+	// ErrNoStatus means that the channel ended without saying how the command did: the link or the server's session died, or
+	// Close came first.
 	ErrNoStatus = errors.New("ended without an exit status")
 	// ErrExecRefused means that the server does not run commands for this user.
 	ErrExecRefused = errors.New("the server refused to run a command")
@@ -197,8 +198,9 @@ const closeWithin = 2 * time.Second
 // Close gives the command up: sshd closes its pipes. It does not wait; Wait returns soon after, whatever the server does.
 func (p *Process) Close() error {
 	p.closing.Do(func() {
+		p.set(ErrNoStatus)
 		go p.ch.Close() // may have to wait for the line; ends with the connection
-		time.AfterFunc(closeWithin, func() { p.set(ErrNoStatus); p.end() })
+		time.AfterFunc(closeWithin, p.end)
 	})
 	return nil
 }
