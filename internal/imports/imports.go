@@ -13,10 +13,12 @@ var MayImport = map[string][]string{
 	"cli/kavaltui": {"cli", "cli/client", "cli/drive", "daemon/kaval"},
 	"cli/paditui":  {"cli", "cli/client", "cli/drive", "daemon/kaval", "daemon/padi"},
 	"cli/kolucmd":  {"cli", "cli/client", "cli/drive", "cli/kavaltui", "cli/paditui", "cli/mcp", "daemon/kaval", "daemon/padi"},
-	"cli/mcp":      {"cli", "cli/drive", "daemon/kaval", "daemon/padi"}, // a connected contract as tools; no fleet, no wires
+	"cli/clitest":  {"cli", "cli/client", "daemon", "daemon/kaval", "daemon/padi"},         // the trees in a test's hands
+	"cli/mcp":      {"cli", "cli/drive", "daemon/kaval", "daemon/padi"},                    // a connected contract as tools; no fleet, no wires
+	"cli/front":    {"cli", "daemon", "daemon/kaval", "daemon/padi", "stdio", "provision"}, // what ssh runs
 	// where the parts are wired together; no fleet, so a daemon never dials out
-	"cli/kavalcmd": {"cli", "daemon", "daemon/kaval", "daemon/kaval/*", "stdio", "provision"},
-	"cli/padicmd":  {"cli", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/*", "stdio", "provision"},
+	"cli/kavalcmd": {"cli", "cli/front", "daemon", "daemon/kaval", "daemon/kaval/*", "stdio", "provision"},
+	"cli/padicmd":  {"cli", "cli/front", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/*", "stdio", "provision"},
 	// flags and environment become a connected contract; neither cobra nor an implementation
 	"cli/client": {"cli", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/padirpc", "fleet", "provision"},
 
