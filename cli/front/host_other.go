@@ -1,0 +1,7 @@
+//go:build !linux && !darwin
+
+package front
+
+func hostIDs() (machine, boot string) { return "", "" }
+
+func warnings() []string { return nil }

@@ -1,0 +1,155 @@
+package padicmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"kolu/cli"
+	"kolu/cli/front"
+	"kolu/daemon"
+	"kolu/daemon/kaval"
+	"kolu/daemon/kaval/kavalrpc"
+	"kolu/daemon/padi"
+	"kolu/daemon/padi/padirpc"
+	"kolu/daemon/padi/session"
+	"kolu/daemon/padi/supervise"
+	"kolu/daemon/padi/workspace"
+	"kolu/internal/version"
+)
+
+func serve(ctx context.Context, env *cli.Env, o options) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	p := &parts{env: env, root: o.stateRoot, home: o.home(env), fail: func(err error) { fail(&faultError{err}) }}
+	err := daemon.Serve(ctx, daemon.ServeConfig{
+		Home: p.home, Contract: padi.Contract, Build: version.BuildID(), Commit: version.Commit,
+		LookupEnv: env.LookupEnv, Log: slog.New(slog.NewJSONHandler(env.Stderr, nil)),
+		Open:  p.open,
+		Drain: func(context.Context) error { return p.workspace.Save() },
+	})
+	fail(nil)
+	p.close()
+	if errors.Is(err, daemon.ErrRunning) {
+		env.Errorf("%v", err)
+		return nil
+	}
+	if fault, ok := errors.AsType[*faultError](context.Cause(ctx)); ok && err == nil {
+		return fault.err
+	}
+	return err
+}
+
+// faultError is an end that the workspace itself asked for.
+type faultError struct{ err error }
+
+func (e *faultError) Error() string { return e.err.Error() }
+
+// parts is what a padi is made of.
+type parts struct {
+	env  *cli.Env
+	root string
+	home daemon.Home
+	fail func(error)
+
+	log       *daemon.LogFile
+	workspace *workspace.Workspace
+	running   sync.WaitGroup
+}
+
+// open makes the parts, once this process is the padi of its state root.
+func (p *parts) open(ctx context.Context, self daemon.Hello) (http.Handler, error) {
+	if err := os.MkdirAll(p.root, 0o700); err != nil {
+		return nil, fmt.Errorf("make state root: %w", err)
+	}
+	file, err := daemon.OpenLogFile(filepath.Join(p.root, "padi.log"))
+	if err != nil {
+		return nil, err
+	}
+	p.log = file
+	log := slog.New(slog.NewJSONHandler(file, nil))
+	log.Info("padi starts", "pid", self.PID, "build", self.Build, "socket", self.Socket)
+
+	tools, err := front.Tools(p.home.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find tools: %w", err)
+	}
+	store, err := session.Open(p.root, log)
+	if err != nil {
+		return nil, err
+	}
+	k := kavalOf{env: p.env, root: p.root, home: daemon.HomeFor(daemon.Kaval, p.root, p.env.Getenv), tools: tools, padiSocket: self.Socket, log: log}
+	if p.home != daemon.HomeFor(daemon.Padi, p.root, p.env.Getenv) { // --socket moves kaval along
+		k.home = daemon.HomeAt(daemon.Kaval, filepath.Join(p.home.Dir, "kaval", daemon.Kaval.Socket), p.root)
+		k.moved = true
+	}
+	supervisor := supervise.New(supervise.Options{Start: k.start, Hello: k.hello, Log: log})
+	p.workspace = workspace.New(workspace.Options{
+		Kaval: supervisor, Status: supervisor.Status, Instance: supervisor.Instance, Store: store,
+		Environ: daemon.DetachedEnv(p.env.Environ), Version: version.Version, Log: log,
+	})
+	p.running.Go(func() { supervisor.Run(ctx) })
+	p.running.Go(func() {
+		if err := p.workspace.Run(ctx); err != nil {
+			p.fail(err)
+		}
+	})
+	return padirpc.Handler(p.workspace, log), nil
+}
+
+// close waits for the parts, whose context has ended.
+func (p *parts) close() {
+	p.running.Wait()
+	if p.log != nil {
+		p.log.Close()
+	}
+}
+
+// kavalOf is how a padi gets its kaval.
+type kavalOf struct {
+	env                     *cli.Env
+	root, tools, padiSocket string
+	home                    daemon.Home
+	moved                   bool // home is not where the state root alone says
+	log                     *slog.Logger
+}
+
+// start takes over the kaval of the state root, or starts it.
+func (k kavalOf) start(ctx context.Context) (kaval.Host, supervise.Facts, error) {
+	args := []string{"--state-root", k.root, "--tools", k.tools, "--padi-socket", k.padiSocket}
+	if k.moved {
+		args = append(args, "--socket", k.home.Socket())
+	}
+	hello, err := daemon.Start(ctx, daemon.StartConfig{
+		Home: k.home, Exe: filepath.Join(k.tools, "kaval"), Name: "kaval", Args: args, Environ: k.env.Environ, Log: k.log,
+	})
+	if err != nil {
+		return nil, supervise.Facts{}, err
+	}
+	if !kaval.Compatible(hello.Contract, kaval.Contract) {
+		return nil, facts(hello), fmt.Errorf("contract mismatch: kaval at %s speaks %s, this padi needs %s; its terminals are left alone",
+			hello.Socket, hello.Contract, kaval.Contract)
+	}
+	return kavalrpc.NewClient(daemon.Unix(hello.Socket)), facts(hello), nil
+}
+
+// hello asks whoever answers at kaval's address.
+func (k kavalOf) hello(ctx context.Context) (supervise.Facts, error) {
+	socket := k.home.Socket()
+	if !k.moved { // one from another login may live in another runtime directory
+		if found, err := daemon.Find(daemon.Kaval, daemon.Want{StateRoot: k.root, Getenv: k.env.Getenv}); err == nil {
+			socket = found.Socket
+		}
+	}
+	hello, err := daemon.ReadHello(ctx, daemon.Unix(socket))
+	return facts(hello), err
+}
+
+func facts(h daemon.Hello) supervise.Facts {
+	return supervise.Facts{PID: h.PID, StartedAt: h.StartedAt, Build: h.Build, Contract: h.Contract, Socket: h.Socket}
+}
