@@ -100,10 +100,10 @@ func (s style) background() style { return style{bg: s.bg} }
 type link struct{ uri, id string }
 
 const (
-	maxCluster  = 128 // bytes of one cell's characters
-	minInterned = 4096
-	maxLinks    = 8192
-	maxLinkURI  = 4096
+	maxCluster   = 128 // bytes of one cell's characters
+	minInterned  = 4096
+	maxLinkURI   = 4096
+	maxLinkBytes = 8 << 20 // of all links that are on the screens
 )
 
 // An interner gives numbers to styles, clusters and links, so that a cell fits in eight bytes. Numbers are not counted; what no
@@ -117,14 +117,15 @@ type interner struct {
 	clustLimit int
 	links      []link
 	linkIDs    map[link]uint32
-	linkLimit  int
+	linkBytes  int
+	linkLimit  int // in bytes
 }
 
 func (in *interner) reset() {
 	*in = interner{
 		styles: []style{{}}, styleIDs: map[style]uint32{{}: 0}, styleLimit: minInterned,
 		clustLimit: minInterned,
-		links:      []link{{}}, linkIDs: map[link]uint32{{}: 0}, linkLimit: minInterned,
+		links:      []link{{}}, linkIDs: map[link]uint32{{}: 0}, linkLimit: maxLinkBytes / 8,
 	}
 }
 
@@ -138,14 +139,16 @@ func (in *interner) styleID(s style) uint32 {
 	return id
 }
 
-// linkID gives 0, no link, when there are too many different ones.
+// linkID gives 0, no link, for one that is too long, and when those in use are too many.
 func (in *interner) linkID(l link) uint32 {
 	if id, ok := in.linkIDs[l]; ok {
 		return id
 	}
-	if len(in.links) > maxLinks || len(l.uri) > maxLinkURI || len(l.id) > maxLinkURI {
+	size := len(l.uri) + len(l.id) + 64
+	if size > maxLinkURI || in.linkBytes+size > maxLinkBytes {
 		return 0
 	}
+	in.linkBytes += size
 	id := uint32(len(in.links))
 	in.links = append(in.links, l)
 	in.linkIDs[l] = id
@@ -184,7 +187,7 @@ func (in *interner) firstRune(c cell) rune {
 
 // full reports that a sweep is due.
 func (in *interner) full() bool {
-	return len(in.styles) >= in.styleLimit || len(in.clusters) >= in.clustLimit || len(in.links) >= in.linkLimit
+	return len(in.styles) >= in.styleLimit || len(in.clusters) >= in.clustLimit || in.linkBytes >= in.linkLimit
 }
 
 // sweep drops every style, cluster and link that no cell of either screen uses. No other cells may be held.
@@ -219,5 +222,5 @@ func (t *Terminal) sweep() {
 	t.penStale = true
 	t.styleLimit = max(minInterned, 2*len(t.styles))
 	t.clustLimit = max(minInterned, 2*len(t.clusters))
-	t.linkLimit = max(minInterned, 2*len(t.links))
+	t.linkLimit = max(maxLinkBytes/8, 2*t.linkBytes)
 }

@@ -39,7 +39,7 @@ func (t *Terminal) csiCursor(final byte) bool {
 	switch final {
 	case 'A':
 		t.up(n)
-	case 'B', 'e':
+	case 'B':
 		t.down(n)
 	case 'C', 'a':
 		t.moveTo(t.x+n, t.y)
@@ -57,6 +57,12 @@ func (t *Terminal) csiCursor(final byte) bool {
 		t.position(t.param(1, 1)-1, n-1)
 	case 'd':
 		t.position(t.x, n-1)
+	case 'e': // unlike CUD it passes the region, but not in origin mode
+		if t.modes.Origin {
+			t.down(n)
+		} else {
+			t.moveTo(t.x, t.y+n)
+		}
 	case 'I':
 		t.tab(min(n, t.cols))
 	case 'Z':
@@ -233,19 +239,17 @@ func (t *Terminal) columns(n int, insert bool) {
 	}
 }
 
-// repeat prints the last character n times more (REP). More than fill the screen change nothing.
+// repeat prints the last character, with what joined it, n times more (REP). More than fill the screen change nothing.
 func (t *Terminal) repeat(n int) {
-	r := t.last
-	if r == 0 {
+	if t.last == 0 {
 		return
 	}
-	w := int(propsOf(r) & widthMask)
-	if w == 0 {
-		t.last = 0
-		return
-	}
+	text := string(t.appendText(nil, t.cur.rows[t.y].cells[t.lastX]))
 	for range min(n, t.cols*t.rows) {
-		t.put(r, w)
+		t.last = 0 // each is a character of its own
+		for _, r := range text {
+			t.printRune(r)
+		}
 	}
 	t.last = 0
 }

@@ -117,7 +117,7 @@ func (t *Terminal) oscLink(s string) {
 	if !ok {
 		return
 	}
-	l := link{uri: plain(uri, maxLinkURI+1)}
+	l := link{uri: plain(uri, maxLinkURI)}
 	for p := range strings.SplitSeq(params, ":") {
 		if id, ok := strings.CutPrefix(p, "id="); ok {
 			l.id = plain(id, 256)

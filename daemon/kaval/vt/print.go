@@ -172,6 +172,9 @@ func (t *Terminal) wrap() {
 
 // join adds a character to the cell before the cursor if that is where it belongs, and reports whether it is dealt with.
 func (t *Terminal) join(r rune, p props) bool {
+	if t.penStale || t.full() {
+		t.usePen()
+	}
 	x, row := t.joinTarget()
 	if x < 0 {
 		return p&widthMask == 0
@@ -182,19 +185,16 @@ func (t *Terminal) join(r rune, p props) bool {
 		return p&widthMask == 0
 	}
 	if grow && x+1 >= t.cols {
-		return p&widthMask == 0
+		if !t.pend || t.cols == 1 {
+			return p&widthMask == 0
+		}
+		x, row = 0, t.carryOver(row, x)
 	}
-	text := t.appendText(nil, c)
-	if len(text)+utf8.RuneLen(r) > maxCluster {
+	if c&clusterBit != 0 && len(t.clusters[c&runeMask])+utf8.RuneLen(r) > maxCluster {
 		return true
 	}
-	if t.full() {
-		t.sweep()
-		t.usePen()
-		c = row.cells[x]
-	}
-	text = utf8.AppendRune(text, r)
-	row.cells[x] = c&^contentMask | c&wideBit | cell(t.newClusterFor(c, text))
+	text := utf8.AppendRune(t.appendText(nil, c), r)
+	row.cells[x] = c&^contentMask | c&wideBit | cell(t.clusterFor(c, text))
 	row.used = max(row.used, x+1)
 	row.gen = t.gen
 	if grow {
@@ -204,8 +204,25 @@ func (t *Terminal) join(r rune, p props) bool {
 	return true
 }
 
-// newClusterFor gives the number of a cluster with text, the one that c has already if it has one.
-func (t *Terminal) newClusterFor(c cell, text []byte) uint32 {
+// carryOver moves the cell at the end of a row, which is about to grow wide, to the start of the next row.
+func (t *Terminal) carryOver(row *row, x int) *row {
+	c := row.cells[x]
+	row.fill(x, t.cols, t.blank()|fillerBit)
+	row.gen = t.gen
+	t.wrap()
+	next := t.cur.rows[t.y]
+	if t.modes.Insert {
+		t.insertCells(next, 0, 1)
+	}
+	t.splitEdges(next, 0, 1)
+	next.cells[0] = c
+	next.used = max(next.used, 1)
+	t.x = 1
+	return next
+}
+
+// clusterFor gives the number of a cluster with text, the one that c has already if it has one.
+func (t *Terminal) clusterFor(c cell, text []byte) uint32 {
 	if c&clusterBit != 0 {
 		t.clusters[c&runeMask] = string(text)
 		return uint32(c) & (clusterBit | runeMask)

@@ -88,7 +88,8 @@ func (p *painter) lines(start int) {
 }
 
 func (p *painter) historyLine(i int, newline, next bool) {
-	if p.t.full() {
+	if p.t.full() { // which gives links other numbers
+		p.setStyle(style{})
 		p.t.sweep()
 	}
 	p.row.cells = p.t.hist.decode(&p.t.interner, i, p.row.cells[:0])
@@ -217,14 +218,15 @@ func (p *painter) setStyle(s style) {
 	if s.link != p.pen.link {
 		p.link(p.t.links[s.link])
 	}
+	p.pen.link = s.link
 	if (s.attrs^p.pen.attrs)&attrProtected != 0 {
-		p.b = append(p.b, "\x1b["...)
+		p.pen.attrs ^= attrProtected
 		if s.attrs&attrProtected != 0 {
-			p.b = append(p.b, '1')
+			p.str("\x1b[1\"q")
+		} else {
+			p.str("\x1b[\"q")
 		}
-		p.b = append(p.b, "\"q"...)
 	}
-	p.pen.link, s.attrs, p.pen.attrs = s.link, s.attrs&^attrProtected|s.attrs&attrProtected, p.pen.attrs&^attrProtected|s.attrs&attrProtected
 	if s != p.pen {
 		p.pen = s
 		p.sgr()

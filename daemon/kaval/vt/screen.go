@@ -1,5 +1,7 @@
 package vt
 
+import "slices"
+
 // A screen is one of the two grids of a terminal with what each keeps for itself.
 type screen struct {
 	rows  []*row
@@ -111,15 +113,13 @@ func (t *Terminal) scrollUp(top, bottom, n int, keep bool) {
 	blank := t.blank()
 	rows := t.cur.rows[top : bottom+1]
 	keep = keep && top == 0 && t.cur == &t.main
-	for range n {
-		r := rows[0]
+	for _, r := range rows[:n] {
 		if keep {
 			t.hist.push(&t.interner, r)
 		}
-		copy(rows, rows[1:])
-		rows[len(rows)-1] = r
 		t.clearRow(r, blank)
 	}
+	rotate(rows, n)
 	if !keep {
 		rows[0].cont = false
 	}
@@ -133,16 +133,26 @@ func (t *Terminal) scrollDown(top, bottom, n int) {
 	}
 	blank := t.blank()
 	rows := t.cur.rows[top : bottom+1]
-	for range n {
-		r := rows[len(rows)-1]
-		copy(rows[1:], rows)
-		rows[0] = r
+	rotate(rows, len(rows)-n)
+	for _, r := range rows[:n] {
 		t.clearRow(r, blank)
 	}
 	if n < len(rows) {
 		rows[n].cont = false
 	}
 	t.scrolled(top, bottom)
+}
+
+// rotate moves the first n rows to the end.
+func rotate(rows []*row, n int) {
+	if n == 1 { // by far the most frequent
+		first := rows[0]
+		rows[copy(rows, rows[1:])] = first
+		return
+	}
+	slices.Reverse(rows[:n])
+	slices.Reverse(rows[n:])
+	slices.Reverse(rows)
 }
 
 // scrolled notes the damage of a scroll: the rows below no longer go on from the ones above them.
