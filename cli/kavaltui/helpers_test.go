@@ -1,0 +1,12 @@
+package kavaltui
+
+import "syscall"
+
+const (
+	sigterm = syscall.SIGTERM
+	sighup  = syscall.SIGHUP
+)
+
+type closedWriter struct{}
+
+func (closedWriter) Write([]byte) (int, error) { return 0, syscall.EPIPE }
