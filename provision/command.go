@@ -13,14 +13,15 @@ import (
 	"kolu/internal/fault"
 )
 
-// How long a host may be silent, by what it is doing.
-const (
-	quickSilence  = 30 * time.Second
-	sendSilence   = 60 * time.Second
-	verifySilence = 120 * time.Second
-	// endWait is how long a process may take to end once it has said everything.
-	endWait = 2 * time.Second
-)
+// patience is how long a host may be silent, by what it is doing.
+type patience struct {
+	quick  time.Duration // an answer
+	send   time.Duration // taking bytes
+	verify time.Duration // reading back, registering, going to the disk
+	end    time.Duration // ending, once it has said everything
+}
+
+var usualPatience = patience{quick: 30 * time.Second, send: 60 * time.Second, verify: 120 * time.Second, end: 2 * time.Second}
 
 // maxTalk bounds what a host may print beside our lines, and each of those.
 const maxTalk = 64 << 10
@@ -33,25 +34,26 @@ type command struct {
 	nonce string
 	out   *bufio.Reader
 	talk  int // bytes read that were not ours
+	patience
 
-	quiet *time.Timer
-	stop  func() bool
-	ctx   context.Context // of the caller, with the silence as a further cause
-	end   context.CancelCauseFunc
-	once  sync.Once
-	err   error // of Wait
+	quiet    *time.Timer
+	stop     func() bool
+	ctx      context.Context // of the caller, with the silence as a further cause
+	stopWith context.CancelCauseFunc
+	once     sync.Once
+	err      error // of Wait
 }
 
 // start runs a line. The caller calls close in every case.
-func start(ctx context.Context, r Runner, line, nonce string) (*command, error) {
-	proc, err := r.Start(ctx, line)
+func (in *installer) start(ctx context.Context, line, nonce string) (*command, error) {
+	proc, err := in.run.Start(ctx, line)
 	if err != nil {
 		return nil, err
 	}
 	ctx, end := context.WithCancelCause(ctx)
-	c := &command{proc: proc, nonce: nonce, out: bufio.NewReaderSize(proc.Stdout(), 4<<10), ctx: ctx, end: end}
+	c := &command{proc: proc, nonce: nonce, out: bufio.NewReaderSize(proc.Stdout(), 4<<10), ctx: ctx, stopWith: end, patience: in.patience}
 	c.stop = context.AfterFunc(ctx, func() { proc.Close() })
-	c.quiet = time.AfterFunc(quickSilence, func() { end(errSilent) })
+	c.quiet = time.AfterFunc(c.quick, func() { end(errSilent) })
 	return c, nil
 }
 
@@ -62,7 +64,7 @@ func (c *command) alive(d time.Duration) { c.quiet.Reset(d) }
 func (c *command) close() {
 	c.quiet.Stop()
 	c.stop()
-	c.end(nil)
+	c.stopWith(nil)
 	c.proc.Close()
 	c.wait()
 }
@@ -70,7 +72,7 @@ func (c *command) close() {
 // finish waits a moment for the process to end by itself, so that its stderr and status are complete.
 func (c *command) finish() error {
 	c.proc.Stdin().Close()
-	c.quiet.Reset(endWait)
+	c.quiet.Reset(c.end)
 	return c.wait()
 }
 

@@ -27,19 +27,20 @@ const inodesNeeded = 64
 // [Catalog.Line] or used: a cut attempt is simply made again. Two clients may install at once. Install changes nothing of what
 // runs on the host and removes a build only where it is sure that nothing uses it.
 func Install(ctx context.Context, r Runner, f Facts, b Build, progress Progress) (Placed, error) {
-	if err := fits(f, b); err != nil {
+	in := &installer{run: r, facts: f, build: b, progress: progress.oneByOne(), patience: usualPatience}
+	return in.install(ctx)
+}
+
+func (in *installer) install(ctx context.Context) (Placed, error) {
+	if err := fits(in.facts, in.build); err != nil {
 		return Placed{}, err
 	}
-	if err := b.cache.check(b); err != nil {
+	if err := in.build.cache.check(in.build); err != nil {
 		return Placed{}, err
 	}
-	in := &installer{run: r, facts: f, build: b, progress: progress}
-	progress.tell(StageCheck, 0, 0)
+	in.progress.tell(StageCheck, 0, 0)
 	err := in.ladder(ctx)
-	if err != nil {
-		return in.placed, err
-	}
-	return in.placed, nil
+	return in.placed, err
 }
 
 // fits reports a build that is not the host's.
@@ -63,7 +64,8 @@ type installer struct {
 	facts    Facts
 	build    Build
 	progress Progress
-	placed   Placed
+	patience
+	placed Placed
 }
 
 // way is one rung: it places the build, or says why not. A fault whose cause lies in the link or in this client ends the ladder.

@@ -11,6 +11,7 @@ package provision
 import (
 	"context"
 	"io"
+	"sync"
 
 	"kolu/internal/fault"
 )
@@ -48,8 +49,21 @@ const (
 	StageRoot   = "root"   // keeping it from the garbage collector
 )
 
-// Progress is told of each step. It must return soon; nil is allowed.
+// Progress is told of each step, one at a time. It must return soon; nil is allowed.
 type Progress func(Step)
+
+// oneByOne makes a Progress that several goroutines may tell.
+func (p Progress) oneByOne() Progress {
+	if p == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(s Step) {
+		mu.Lock()
+		defer mu.Unlock()
+		p(s)
+	}
+}
 
 func (p Progress) tell(stage string, done, total int64) {
 	if p != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"kolu/internal/fault"
 	"kolu/provision/nix"
@@ -38,12 +39,12 @@ func (in *installer) storeDir() string {
 // so the server is kept until the root stands.
 func (in *installer) serve(ctx context.Context, path string) (root string, err error) {
 	nonce := newNonce()
-	cmd, err := start(ctx, in.run, in.serveLine(), nonce)
+	cmd, err := in.start(ctx, in.serveLine(), nonce)
 	if err != nil {
 		return "", err
 	}
 	defer cmd.close()
-	stdin := &moving{w: cmd.proc.Stdin(), cmd: cmd}
+	stdin := &moving{w: cmd.proc.Stdin(), cmd: cmd, may: cmd.quick}
 	session, valid, err := nix.Open(stdin, cmd.out, path)
 	if err != nil {
 		return "", in.nixFault(cmd, Nix, err, session)
@@ -70,13 +71,13 @@ func (in *installer) serveLine() string {
 
 func (in *installer) add(cmd *command, s *nix.Session, path string) error {
 	b := in.build
-	cmd.alive(sendSilence)
+	cmd.alive(cmd.send)
 	return s.Add(path, b.NarHash, b.NarSize, b.tree(), func(sent int64) {
 		in.progress.tell(StageSend, sent, b.NarSize)
-		cmd.alive(sendSilence)
+		cmd.alive(cmd.send)
 		if sent == b.NarSize {
 			in.progress.tell(StageVerify, 0, 0)
-			cmd.alive(verifySilence)
+			cmd.alive(cmd.verify)
 		}
 	})
 }
@@ -85,7 +86,7 @@ func (in *installer) add(cmd *command, s *nix.Session, path string) error {
 // asked again whether the path outlived the gap.
 func (in *installer) keep(ctx context.Context, cmd *command, s *nix.Session, path string) (string, error) {
 	in.progress.tell(StageRoot, 0, 0)
-	cmd.alive(verifySilence)
+	cmd.alive(cmd.verify)
 	root, err := in.root(ctx, path)
 	if err != nil {
 		if _, ok := errors.AsType[*refused](err); ok || ctx.Err() != nil {
@@ -94,7 +95,7 @@ func (in *installer) keep(ctx context.Context, cmd *command, s *nix.Session, pat
 		cmd.finish()
 		return in.root(ctx, path)
 	}
-	cmd.alive(quickSilence)
+	cmd.alive(cmd.quick)
 	switch valid, err := s.Valid(path); {
 	case err != nil:
 		return "", in.nixFault(cmd, Nix, err, s)
@@ -109,11 +110,12 @@ func (in *installer) keep(ctx context.Context, cmd *command, s *nix.Session, pat
 type moving struct {
 	w   io.Writer
 	cmd *command
+	may time.Duration // how long the host may then be silent
 }
 
 func (m *moving) Write(p []byte) (int, error) {
 	n, err := m.w.Write(p)
-	m.cmd.alive(sendSilence)
+	m.cmd.alive(m.may)
 	return n, err
 }
 
@@ -127,6 +129,9 @@ func (in *installer) nixFault(cmd *command, rung Rung, err error, s *nix.Session
 	cmd.proc.Close()
 	if s != nil {
 		s.Settle()
+	}
+	if rung == Nix && s == nil && errors.Is(err, errSilent) {
+		return fmt.Errorf("%w: no greeting came", nix.ErrNotServe)
 	}
 	if broken := cmd.broken(err); broken != nil {
 		return broken
@@ -197,12 +202,12 @@ func (in *installer) nixReason(said string) *fault.Error {
 // by the collector itself.
 func (in *installer) root(ctx context.Context, path string) (string, error) {
 	nonce := newNonce()
-	cmd, err := start(ctx, in.run, in.rootLine(path, nonce), nonce)
+	cmd, err := in.start(ctx, in.rootLine(path, nonce), nonce)
 	if err != nil {
 		return "", err
 	}
 	defer cmd.close()
-	cmd.alive(verifySilence)
+	cmd.alive(cmd.verify)
 	root := ""
 	for {
 		l, err := cmd.next()

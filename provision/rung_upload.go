@@ -59,7 +59,7 @@ func (in *installer) send(ctx context.Context, rung Rung, dir, last string) (pla
 			return "", err
 		}
 	}
-	cmd, err := start(ctx, in.run, in.sendLine(nonce, dir, last, crc, packed), nonce)
+	cmd, err := in.start(ctx, in.sendLine(nonce, dir, last, crc, packed), nonce)
 	if err != nil {
 		return "", err
 	}
@@ -80,11 +80,11 @@ func (in *installer) send(ctx context.Context, rung Rung, dir, last string) (pla
 		switch {
 		case l.word == "mark" && l.rest == "ready" && !feeding:
 			feeding = true
-			cmd.alive(sendSilence)
+			cmd.alive(cmd.send)
 			go func() { fed <- in.feed(cmd, packed) }()
 		case l.word == "mark" && l.rest == "got":
 			in.progress.tell(StageVerify, 0, 0)
-			cmd.alive(verifySilence)
+			cmd.alive(cmd.verify)
 		case l.word == "fact" && key == "fail":
 			return "", in.sendFault(cmd, rung, dir, value, errors.New("the host gave up at: "+fault.Printable(value, 100)))
 		case l.word == "fact" && key == "placed":
@@ -113,7 +113,7 @@ func (in *installer) feed(cmd *command, packed bool) error {
 		return err
 	}
 	defer f.Close()
-	out := &sent{moving: moving{w: stdin, cmd: cmd}, total: &in.placed.Sent}
+	out := &sent{moving: moving{w: stdin, cmd: cmd, may: cmd.send}, total: &in.placed.Sent}
 	read := &told{r: io.LimitReader(f, in.build.Size), tell: func(n int64) { in.progress.tell(StageSend, n, in.build.Size) }}
 	if !packed {
 		_, err = io.Copy(out, read)
@@ -180,6 +180,8 @@ func (in *installer) sendFault(cmd *command, rung Rung, dir, step string, err er
 		f.Code, f.Detail = fault.NixRefused, "nix-store did not take the build"+inBrackets(said)
 	case step == "foreign":
 		f.Code, f.Detail = fault.NotWritable, "the name belongs to somebody else"
+	case step == "cut": // by the link or by a kill: another place would fare no better
+		return interrupted(fmt.Errorf("the host's side ended%s: %w", inBrackets(said), err), said)
 	default:
 		f = interrupted(err, said)
 		f.Detail = fmt.Sprintf("the build did not get whole to %s (%s)", dir, fault.Printable(step, 40)) + inBrackets(said)
