@@ -19,7 +19,6 @@ var MayImport = map[string][]string{
 	// where the parts are wired together; no fleet, so a daemon never dials out
 	"cli/kavalcmd": {"cli", "cli/front", "daemon", "daemon/kaval", "daemon/kaval/*", "stdio", "provision"},
 	"cli/padicmd":  {"cli", "cli/front", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/*", "stdio", "provision"},
-	"cli/front":    {"cli", "daemon", "stdio"}, // what ssh runs on a host, the same for both daemons
 	// flags and environment become a connected contract; neither cobra nor an implementation
 	"cli/client": {"cli", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/padirpc", "fleet", "provision"},
 
