@@ -117,7 +117,7 @@ func (t *Terminal) csiOther(final byte) {
 	switch final {
 	case 'c':
 		if t.param(0, 0) == 0 {
-			t.reply("\x1b[?62;22c")
+			t.reply(deviceAttributes)
 		}
 	case 'g':
 		switch t.param(0, 0) {

@@ -426,6 +426,8 @@ func (t *Terminal) c1(b byte) {
 		t.state = stDCS
 	case 0x98, 0x9e, 0x9f:
 		t.startString(stString)
+	case 0x9a:
+		t.reply(deviceAttributes)
 	case 0x9b:
 		t.clearSequence()
 		t.state = stCSI

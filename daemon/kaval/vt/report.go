@@ -6,7 +6,11 @@ import (
 	"strconv"
 )
 
-const maxReplies = 64 << 10
+const (
+	maxReplies = 64 << 10
+	// deviceAttributes is a VT220 with colours.
+	deviceAttributes = "\x1b[?62;22c"
+)
 
 func itoa(n int) string                { return strconv.Itoa(n) }
 func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) }
