@@ -64,6 +64,8 @@ func checkCreate(req padi.CreateRequest) error {
 		return kaval.Invalidf("repo %q is not an absolute path", req.Repo)
 	case req.CWD != "" && !filepath.IsAbs(req.CWD):
 		return kaval.Invalidf("cwd %q is not an absolute path", req.CWD)
+	case req.Size.Cols < 0 || req.Size.Rows < 0 || req.Size.Cols > kaval.MaxCols || req.Size.Rows > kaval.MaxRows:
+		return kaval.Invalidf("a size of %d by %d is not between 1 by 1 and %d by %d", req.Size.Cols, req.Size.Rows, kaval.MaxCols, kaval.MaxRows)
 	case len(req.Run) > 0 && req.Run[0] == "":
 		return kaval.Invalidf("the command to run is empty")
 	}
