@@ -3,6 +3,7 @@ package vt
 import (
 	"encoding/base64"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -41,16 +42,19 @@ func (t *Terminal) emit(e Event) {
 	}
 	o.events = append(o.events, e)
 	o.eventBytes += e.size()
+	if len(o.events) > maxEvents || o.eventBytes > maxEventBytes {
+		o.dropOldest()
+	}
+}
+
+// dropOldest drops a quarter of the events, and more as long as they are too many bytes.
+func (o *output) dropOldest() {
 	drop := 0
-	for len(o.events)-drop > maxEvents || o.eventBytes > maxEventBytes && len(o.events)-drop > 1 {
+	for drop < len(o.events)-1 && (drop <= maxEvents/4 || o.eventBytes > maxEventBytes) {
 		o.eventBytes -= o.events[drop].size()
 		drop++
 	}
-	if drop > 0 {
-		kept := copy(o.events, o.events[drop:])
-		clear(o.events[kept:])
-		o.events = o.events[:kept]
-	}
+	o.events = slices.Delete(o.events, 0, drop)
 }
 
 // plain makes text safe to show anywhere: valid UTF-8 without control characters, of at most limit bytes.
