@@ -47,11 +47,12 @@ type Step struct {
 // Report is how a link came to be. BytesSent and BytesReceived grow while it lives.
 type Report struct {
 	Host      string      `json:"host"`
-	Transport string      `json:"transport"` // master or native
-	Shared    bool        `json:"shared"`    // over a connection that was there before
-	Rung      string      `json:"rung"`      // how the build got there: valid when it was there
-	Execs     int         `json:"execs"`     // commands that were started on the host
-	BuildSent int64       `json:"buildSent"` // bytes of the build that went over
+	Transport string      `json:"transport"`         // master or native
+	Shared    bool        `json:"shared"`            // over a connection that was there before
+	Rung      string      `json:"rung"`              // how the build got there: valid when it was there
+	Refused   []string    `json:"refused,omitempty"` // the ways to place the build that the host did not allow
+	Execs     int         `json:"execs"`             // commands that were started on the host
+	BuildSent int64       `json:"buildSent"`         // bytes of the build that went over
 	Sent      int64       `json:"bytesSent"`
 	Received  int64       `json:"bytesReceived"`
 	Took      []StageTime `json:"took"`

@@ -57,6 +57,9 @@ func (d *dialer) install(ctx context.Context, said map[string]string) (*ssh.Proc
 		d.tell(Step{Stage: "provision", Detail: s.Stage, Done: s.Done, Total: s.Total})
 	})
 	d.report.BuildSent = placed.Sent
+	for _, t := range placed.Tried {
+		d.report.Refused = append(d.report.Refused, fmt.Sprintf("%s: %s", t.Rung, t.Err.Detail))
+	}
 	if err != nil {
 		return nil, stdio.Preamble{}, err
 	}
