@@ -146,12 +146,16 @@ func (t *terminal) readOnce(raw syscall.RawConn) error {
 		buf := buffers.Get().(*[readSize]byte)
 		defer buffers.Put(buf)
 		n, err := fill(int(fd), buf[:])
-		if n > 0 {
+		failed = nil
+		switch {
+		case n > 0:
 			t.publish(buf[:n])
-			return true
+		case errors.Is(err, unix.EAGAIN):
+			return false
+		default:
+			failed = err
 		}
-		failed = err
-		return !errors.Is(err, unix.EAGAIN)
+		return true
 	})
 	if err != nil {
 		return err
