@@ -40,8 +40,9 @@ type command struct {
 	stop     func() bool
 	ctx      context.Context // of the caller, with the silence as a further cause
 	stopWith context.CancelCauseFunc
-	once     sync.Once
-	err      error // of Wait
+	close    func()        // ends the process and frees it
+	ended    chan struct{} // closed when the process has
+	err      error         // of Wait, once ended is closed
 }
 
 // start runs a line. The caller calls close in every case.
@@ -51,8 +52,20 @@ func (in *installer) start(ctx context.Context, line, nonce string) (*command, e
 		return nil, err
 	}
 	ctx, end := context.WithCancelCause(ctx)
-	c := &command{proc: proc, nonce: nonce, out: bufio.NewReaderSize(proc.Stdout(), 4<<10), ctx: ctx, stopWith: end, patience: in.patience}
-	c.stop = context.AfterFunc(ctx, func() { proc.Close() })
+	out, copied := io.Pipe()
+	c := &command{proc: proc, nonce: nonce, out: bufio.NewReaderSize(out, 4<<10), ctx: ctx, stopWith: end, patience: in.patience, ended: make(chan struct{})}
+	// Over a dead link a process ends, and its streams let go, only when the connection does. So nobody waits for these two
+	// without a bound.
+	go func() {
+		_, err := io.Copy(copied, proc.Stdout())
+		copied.CloseWithError(err)
+	}()
+	go func() { c.err = proc.Wait(); close(c.ended) }()
+	c.stop = context.AfterFunc(ctx, func() {
+		out.CloseWithError(context.Cause(ctx))
+		proc.Close()
+	})
+	c.close = sync.OnceFunc(func() { c.release(out) })
 	c.quiet = time.AfterFunc(c.quick, func() { end(errSilent) })
 	return c, nil
 }
@@ -60,25 +73,38 @@ func (in *installer) start(ctx context.Context, line, nonce string) (*command, e
 // alive is called whenever something moved; the host may then be silent for d.
 func (c *command) alive(d time.Duration) { c.quiet.Reset(d) }
 
-// close ends the process and frees it.
-func (c *command) close() {
+// release ends the process and frees it.
+func (c *command) release(out io.Closer) {
 	c.quiet.Stop()
 	c.stop()
 	c.stopWith(nil)
+	out.Close()
 	c.proc.Close()
-	c.wait()
+	select {
+	case <-c.ended:
+	case <-time.After(c.end):
+	}
 }
 
-// finish waits a moment for the process to end by itself, so that its stderr and status are complete.
-func (c *command) finish() error {
+// finish waits a moment for the process to end by itself, so that its stderr is complete and its session free.
+func (c *command) finish() {
 	c.proc.Stdin().Close()
-	c.quiet.Reset(c.end)
-	return c.wait()
+	select {
+	case <-c.ended:
+	case <-c.ctx.Done():
+	case <-time.After(c.end):
+	}
 }
 
-func (c *command) wait() error {
-	c.once.Do(func() { c.err = c.proc.Wait() })
-	return c.err
+// linkFault is the word of the runner that its link broke, or nil.
+func (c *command) linkFault() *fault.Error {
+	select {
+	case <-c.ended:
+		f, _ := errors.AsType[*fault.Error](c.err)
+		return f
+	default:
+		return nil
+	}
 }
 
 // line is one of our lines: a word (mark, fact, end) and the rest.
@@ -138,10 +164,7 @@ func (c *command) broken(err error) *fault.Error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return interrupted(err, c.said())
 	}
-	if f, ok := errors.AsType[*fault.Error](c.err); ok { // the runner knows that its link broke
-		return f
-	}
-	return nil
+	return c.linkFault()
 }
 
 func (c *command) said() string { return fault.Printable(c.proc.Stderr(), 2<<10) }

@@ -60,7 +60,7 @@ func (h *testHost) Start(ctx context.Context, line string) (Process, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = h.env
 	cmd.Dir = "/"
-	p := &testProcess{cmd: cmd}
+	p := &testProcess{cmd: cmd, ended: make(chan struct{})}
 	cmd.Stderr = &p.stderr
 	var err error
 	if p.in, err = cmd.StdinPipe(); err != nil {
@@ -85,6 +85,7 @@ type testProcess struct {
 	out    *os.File
 	stderr lockedBuffer
 	once   sync.Once
+	ended  chan struct{}
 	err    error
 }
 
@@ -92,7 +93,7 @@ func (p *testProcess) Stdin() io.WriteCloser { return p.in }
 func (p *testProcess) Stdout() io.ReadCloser { return p.out }
 func (p *testProcess) Stderr() string        { return p.stderr.String() }
 func (p *testProcess) Wait() error {
-	p.once.Do(func() { p.err = p.cmd.Wait() })
+	p.once.Do(func() { p.err = p.cmd.Wait(); close(p.ended) })
 	return p.err
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"kolu/internal/fault"
 )
@@ -27,7 +28,9 @@ const inodesNeeded = 64
 // [Catalog.Line] or used: a cut attempt is simply made again. Two clients may install at once. Install changes nothing of what
 // runs on the host and removes a build only where it is sure that nothing uses it.
 func Install(ctx context.Context, r Runner, f Facts, b Build, progress Progress) (Placed, error) {
-	in := &installer{run: r, facts: f, build: b, progress: progress.oneByOne(), patience: usualPatience}
+	tell, done := progress.oneByOne()
+	defer done()
+	in := &installer{run: r, facts: f, build: b, progress: tell, patience: usualPatience}
 	return in.install(ctx)
 }
 
@@ -40,6 +43,7 @@ func (in *installer) install(ctx context.Context) (Placed, error) {
 	}
 	in.progress.tell(StageCheck, 0, 0)
 	err := in.ladder(ctx)
+	in.placed.Sent = in.sent.Load()
 	return in.placed, err
 }
 
@@ -66,6 +70,7 @@ type installer struct {
 	progress Progress
 	patience
 	placed Placed
+	sent   atomic.Int64
 }
 
 // way is one rung: it places the build, or says why not. A fault whose cause lies in the link or in this client ends the ladder.

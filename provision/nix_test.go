@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -172,8 +173,12 @@ type oneAtATime struct {
 }
 
 func (h *oneAtATime) Start(ctx context.Context, line string) (Process, error) {
-	if h.last != nil && h.last.cmd.ProcessState == nil {
-		return nil, errors.New("session request failed")
+	if h.last != nil {
+		select {
+		case <-h.last.ended:
+		default:
+			return nil, errors.New("session request failed")
+		}
 	}
 	p, err := h.testHost.Start(ctx, line)
 	if err == nil {
@@ -461,3 +466,42 @@ type mute struct{ *testHost }
 func (h mute) Start(ctx context.Context, _ string) (Process, error) {
 	return h.testHost.Start(ctx, "{ cat >/dev/null; true; }")
 }
+
+// TestDeadLinkHoldsNobody has processes that never end, as a link that went dead leaves them.
+func TestDeadLinkHoldsNobody(t *testing.T) {
+	b := testBuild(t, "dead link", 0)
+	h := newHost(t)
+	f := withoutNix(h.probe(t, b))
+	ctx, cancel := context.WithCancel(t.Context())
+	r := endless{mute: mute{h}, started: cancel}
+	f.Nix.Dir = "/usr/bin" // the first step writes, the next one reads
+	in := &installer{run: r, facts: f, build: b, patience: usualPatience}
+	in.end = 10 * time.Millisecond
+	if _, err := in.install(ctx); !fault.Is(err, fault.Interrupted) {
+		t.Errorf("got %v", err)
+	}
+}
+
+type endless struct {
+	mute
+	started func()
+}
+
+func (h endless) Start(ctx context.Context, line string) (Process, error) {
+	p, err := h.mute.Start(ctx, line)
+	h.started()
+	return unending{p}, err
+}
+
+type unending struct{ Process }
+
+func (unending) Wait() error           { select {} }
+func (unending) Close() error          { return nil }
+func (unending) Stdout() io.ReadCloser { return blocked{} }
+func (unending) Stdin() io.WriteCloser { return blocked{} }
+
+type blocked struct{}
+
+func (blocked) Read([]byte) (int, error)  { select {} }
+func (blocked) Write([]byte) (int, error) { select {} }
+func (blocked) Close() error              { return nil }

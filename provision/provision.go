@@ -52,17 +52,24 @@ const (
 // Progress is told of each step, one at a time. It must return soon; nil is allowed.
 type Progress func(Step)
 
-// oneByOne makes a Progress that several goroutines may tell.
-func (p Progress) oneByOne() Progress {
+// oneByOne makes a Progress that several goroutines may tell, and that tells nothing more once done was called.
+func (p Progress) oneByOne() (tell Progress, done func()) {
 	if p == nil {
-		return nil
+		return nil, func() {}
 	}
 	var mu sync.Mutex
+	ended := false
 	return func(s Step) {
-		mu.Lock()
-		defer mu.Unlock()
-		p(s)
-	}
+			mu.Lock()
+			defer mu.Unlock()
+			if !ended {
+				p(s)
+			}
+		}, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			ended = true
+		}
 }
 
 func (p Progress) tell(stage string, done, total int64) {

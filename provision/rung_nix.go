@@ -49,7 +49,7 @@ func (in *installer) serve(ctx context.Context, path string) (root string, err e
 	if err != nil {
 		return "", in.nixFault(cmd, Nix, err, session)
 	}
-	defer func() { in.placed.Sent += session.Sent() }()
+	defer func() { in.sent.Add(session.Sent()) }()
 	if !valid {
 		if full := in.room(in.facts.Nix.Store); full != nil {
 			return "", refuse(Nix, in.storeDir(), full)
@@ -128,7 +128,7 @@ func (in *installer) nixFault(cmd *command, rung Rung, err error, s *nix.Session
 	}
 	cmd.proc.Close()
 	if s != nil {
-		s.Settle()
+		s.Settle(cmd.end)
 	}
 	if rung == Nix && s == nil && errors.Is(err, errSilent) {
 		return fmt.Errorf("%w: no greeting came", nix.ErrNotServe)

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"kolu/internal/fault"
 )
@@ -68,7 +70,10 @@ func (in *installer) send(ctx context.Context, rung Rung, dir, last string) (pla
 	defer func() {
 		cmd.close()
 		if feeding {
-			<-fed
+			select {
+			case <-fed:
+			case <-time.After(cmd.end):
+			}
 		}
 	}()
 	for {
@@ -113,7 +118,7 @@ func (in *installer) feed(cmd *command, packed bool) error {
 		return err
 	}
 	defer f.Close()
-	out := &sent{moving: moving{w: stdin, cmd: cmd, may: cmd.send}, total: &in.placed.Sent}
+	out := &sent{moving: moving{w: stdin, cmd: cmd, may: cmd.send}, total: &in.sent}
 	read := &told{r: io.LimitReader(f, in.build.Size), tell: func(n int64) { in.progress.tell(StageSend, n, in.build.Size) }}
 	if !packed {
 		_, err = io.Copy(out, read)
@@ -131,12 +136,12 @@ func (in *installer) feed(cmd *command, packed bool) error {
 
 type sent struct {
 	moving
-	total *int64
+	total *atomic.Int64
 }
 
 func (s *sent) Write(p []byte) (int, error) {
 	n, err := s.moving.Write(p)
-	*s.total += int64(n)
+	s.total.Add(int64(n))
 	return n, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // Node is a file tree: a directory (Entries, with Dir set), a link (Target) or a file (Size bytes that Open gives).
@@ -106,16 +107,16 @@ func HashNAR(root Node) (hash string, size int64, err error) {
 	if err := WriteNAR(count, root); err != nil {
 		return "", 0, err
 	}
-	return hex.EncodeToString(h.Sum(nil)), count.n, nil
+	return hex.EncodeToString(h.Sum(nil)), count.n.Load(), nil
 }
 
 type counter struct {
 	w io.Writer
-	n int64
+	n atomic.Int64
 }
 
 func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
-	c.n += int64(n)
+	c.n.Add(int64(n))
 	return n, err
 }

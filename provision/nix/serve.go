@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 )
 
 const (
@@ -52,17 +53,16 @@ func Open(w io.Writer, r io.Reader, path string) (s *Session, valid bool, err er
 	}
 	s.w.u64(clientMagic)
 	s.w.u64(ourVersion)
-	s.ask(path)
-	sent := s.w.flush()
+	sent := s.ask(path)
 	if err := s.greeting(); err != nil {
-		return nil, false, errors.Join(err, sent)
+		return nil, false, err
 	}
-	valid, err = s.answer(path)
+	valid, err = s.answer(path, sent)
 	return s, valid, err
 }
 
 // Sent counts the bytes written so far.
-func (s *Session) Sent() int64 { return s.count.n }
+func (s *Session) Sent() int64 { return s.count.n.Load() }
 
 func (s *Session) greeting() error {
 	if err := skipTo(s.r.r, serverMagic); err != nil {
@@ -101,29 +101,27 @@ func skipTo(r *bufio.Reader, magic uint64) error {
 	return fmt.Errorf("%w: %d bytes of something else came", ErrNotServe, MaxNoise)
 }
 
-func (s *Session) ask(path string) {
+// ask sends the question in the background: over a dead connection a write may never return.
+func (s *Session) ask(path string) (sent chan error) {
 	s.w.u64(opQueryValidPaths)
 	s.w.boolean(true)  // lock
 	s.w.boolean(false) // substitute: never wait for caches of the host's
 	s.w.list([]string{path})
+	sent = make(chan error, 1)
+	s.busy.Go(func() { sent <- s.w.flush() })
+	return sent
 }
 
-func (s *Session) answer(path string) (bool, error) {
+func (s *Session) answer(path string, sent chan error) (bool, error) {
 	valid, err := s.r.list()
 	if err != nil {
 		return false, fmt.Errorf("ask whether the path is valid: %w", err)
 	}
-	return slices.Contains(valid, path), nil
+	return slices.Contains(valid, path), <-sent
 }
 
 // Valid asks whether a path is in the store, and locks it.
-func (s *Session) Valid(path string) (bool, error) {
-	s.ask(path)
-	if err := s.w.flush(); err != nil {
-		return false, err
-	}
-	return s.answer(path)
-}
+func (s *Session) Valid(path string) (bool, error) { return s.answer(path, s.ask(path)) }
 
 // Add adds a tree under the path that its content gives it (see [SourcePath]): no signature is needed for it and no trust.
 // told gets the number of archive bytes handed over so far; it may be nil.
@@ -155,8 +153,16 @@ func (s *Session) Add(path, narHash string, narSize int64, root Node, told func(
 	return nil
 }
 
-// Settle waits for what a failed Add left at work. The streams must be closed before.
-func (s *Session) Settle() { s.busy.Wait() }
+// Settle waits for what a failed Add left at work, at most for d. The streams must be closed before; over a dead connection
+// they may let go only when that ends.
+func (s *Session) Settle(d time.Duration) {
+	settled := make(chan struct{})
+	go func() { s.busy.Wait(); close(settled) }()
+	select {
+	case <-settled:
+	case <-time.After(d):
+	}
+}
 
 func (s *Session) done() error {
 	switch ok, err := s.r.u64(); {
@@ -186,8 +192,8 @@ func (s *Session) send(path, narHash, ca string, narSize int64, root Node, told 
 	if err := WriteNAR(&teller{counter: exact, told: told}, root); err != nil {
 		return err
 	}
-	if exact.n != narSize {
-		return fmt.Errorf("the archive has %d bytes, not %d", exact.n, narSize)
+	if exact.n.Load() != narSize {
+		return fmt.Errorf("the archive has %d bytes, not %d", exact.n.Load(), narSize)
 	}
 	return nil
 }
@@ -200,7 +206,7 @@ type teller struct {
 func (t *teller) Write(p []byte) (int, error) {
 	n, err := t.counter.Write(p)
 	if t.told != nil {
-		t.told(t.n)
+		t.told(t.n.Load())
 	}
 	return n, err
 }
