@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // roleVar makes the test binary a daemon: "serve" serves, "die" complains and ends, "mute" does nothing until it is told to end.
@@ -67,7 +69,7 @@ func serveRole() int {
 // about tells how the process was started.
 func about(w http.ResponseWriter, _ *http.Request) {
 	dir, _ := os.Getwd()
-	sid, _ := getsid()
+	sid, _ := unix.Getsid(0)
 	in, _ := os.Stdin.Stat()
 	WriteJSON(w, http.StatusOK, aboutProcess{Dir: dir, Session: sid, PID: os.Getpid(), Environ: os.Environ(), StdinNull: in.Mode()&os.ModeDevice != 0, Args: os.Args})
 }
@@ -79,14 +81,6 @@ type aboutProcess struct {
 	Environ   []string
 	StdinNull bool
 	Args      []string
-}
-
-func getsid() (int, error) {
-	sid, _, errno := syscall.Syscall(syscall.SYS_GETSID, 0, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(sid), nil
 }
 
 // world is a private fleet: a runtime directory, a state root, and an environment that names them.
