@@ -156,7 +156,7 @@ func testWriters(t *testing.T, s *suite) {
 	a.contains(t, "over")
 	text := a.data.String()
 	next := map[byte]int{}
-	for text = text[strings.Index(text, "ready")+7:]; len(text) >= 100; text = text[100:] {
+	for text = text[strings.Index(text, "ready")+len("ready\n"):]; len(text) >= 100; text = text[100:] {
 		w, piece := text[0], text[:100]
 		if want := fmt.Sprintf("%c%02d%s", w, next[w], strings.Repeat(string(w), 97)); piece != want {
 			t.Fatalf("inputs are mixed or out of order: %q", piece)

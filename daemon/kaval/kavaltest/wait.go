@@ -33,7 +33,7 @@ func testIdle(t *testing.T, s *suite) {
 }
 
 func testMatch(t *testing.T, s *suite) {
-	id := s.spawn(t, `stty -echo; echo marker; while read x; do printf "$x"; done`)
+	id := s.spawn(t, `stty -echo; echo marker; while IFS= read -r x; do printf "$x"; done`)
 	old := s.await(t, id, "marker")
 	if old.Fired != "match" || old.MatchedLine != "marker" || old.Offset < int64(len("marker")) {
 		t.Errorf("%+v", old)
@@ -51,7 +51,7 @@ func testMatch(t *testing.T, s *suite) {
 	}
 	s.write(t, id, "first half\n")
 	half := after(old.Offset, "first")
-	s.write(t, id, ` and \\033[31msecond\\033[0m half\\n`+"\n")
+	s.write(t, id, ` and \033[31msecond\033[0m half\n`+"\n")
 	if got := after(old.Offset, `half and .*half`); got.MatchedLine != "first half and second half" {
 		t.Errorf("over two reads: %+v", got)
 	}

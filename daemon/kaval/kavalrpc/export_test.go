@@ -1,0 +1,6 @@
+package kavalrpc
+
+var (
+	AppendFrame = appendFrame
+	ParseFrame  = parseFrame
+)
