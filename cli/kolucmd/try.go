@@ -57,7 +57,7 @@ func runTry(ctx context.Context, out io.Writer, c *client.PadiClient, ep client.
 	a, b := rand.IntN(9000)+1000, rand.IntN(9000)+1000
 	t := &tour{
 		out: out, c: c, padi: ep.Args(),
-		typed:  fmt.Sprintf(`printf 'kolu-%%s-%%s\n' %d %d`, a, b),
+		typed:  fmt.Sprintf(`echo kolu-"%d"-"%d"`, a, b),
 		answer: fmt.Sprintf("kolu-%d-%d", a, b),
 	}
 	if t.kaval, err = kavalArgs(ctx, c, ep); err != nil {

@@ -62,7 +62,7 @@ func foregroundCell(r padi.Record) string {
 }
 
 func idleCell(r padi.Record) string {
-	if r.LastActivityAt == 0 {
+	if r.LastActivityAt == 0 || r.State != padi.Active {
 		return drive.Dash
 	}
 	return drive.Age(r.IdleMS)
