@@ -94,7 +94,7 @@ func testResume(t *testing.T, s *suite) {
 
 // A reader that stops is told how much it missed and gets a fresh snapshot; it slows nobody.
 func testSlow(t *testing.T, s *suite) {
-	id := s.spawn(t, "stty -echo; echo ready; read x; head -c 64000000 /dev/zero | tr '\\0' 'x'; echo; echo flood over; read x; echo bye")
+	id := s.spawn(t, "stty -echo; echo ready; read x; head -c 16000000 /dev/zero | tr '\\0' 'x'; echo; echo flood over; read x; echo bye")
 	s.await(t, id, "ready")
 	slow := s.attach(t, id, kaval.AttachRequest{})
 	start := slow.next(t).Offset

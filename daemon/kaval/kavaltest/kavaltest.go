@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds what must happen sooner or later. No promise is about time alone.
-const patience = 15 * time.Second
+const patience = 60 * time.Second
 
 // TestHost runs the suite. open gives a host that works until the test ends; terminals of others on it are not touched.
 func TestHost(t *testing.T, open func(t *testing.T) kaval.Host) {

@@ -1,0 +1,182 @@
+package ptyhost_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"kolu/daemon/kaval"
+)
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// Neither descriptors nor goroutines nor files are left by terminals that came and went, or never came.
+func TestNothingLeaks(t *testing.T) {
+	created, failed := 300, 300
+	if testing.Short() {
+		created, failed = 40, 40
+	}
+	h, ctx := open(t), within(t)
+	cycle := func() {
+		term, err := h.Spawn(ctx, kaval.SpawnRequest{Argv: []string{"sleep", "1000"}, InitFiles: []kaval.InitFile{{Name: "x"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := h.Attach(ctx, term.ID, kaval.AttachRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		if err := h.Kill(ctx, term.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cycle()
+	fds, routines := descriptors(t), runtime.NumGoroutine()
+	for range created {
+		cycle()
+	}
+	for range failed {
+		if _, err := h.Spawn(ctx, kaval.SpawnRequest{Argv: []string{"/nonexistent"}}); !errors.Is(err, kaval.ErrSpawn) {
+			t.Fatal(err)
+		}
+	}
+	if got := descriptors(t); got > fds+2 {
+		t.Errorf("%d descriptors, %d before", got, fds)
+	}
+	if got := runtime.NumGoroutine(); got > routines+4 { // a goroutine or two may be about to end
+		t.Errorf("%d goroutines, %d before", got, routines)
+	}
+	if list, err := h.List(ctx); err != nil || len(list) != 0 {
+		t.Errorf("%d terminals are left, %v", len(list), err)
+	}
+}
+
+// The last byte is there and the exit code is true, however fast the program ends.
+func TestLastByteAndExitCode(t *testing.T) {
+	rounds := 300
+	if testing.Short() {
+		rounds = 50
+	}
+	h, ctx := open(t), within(t)
+	from := int64(0)
+	for i := range rounds {
+		term, err := h.Spawn(ctx, kaval.SpawnRequest{Argv: []string{"sh", "-c", "printf X; exit 7"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := h.Attach(ctx, term.ID, kaval.AttachRequest{From: &from})
+		if errors.Is(err, kaval.ErrGone) {
+			r, err := h.Wait(ctx, term.ID, kaval.WaitRequest{IdleMS: 1})
+			if err != nil || r.ExitCode == nil || *r.ExitCode != 7 || r.Offset != 1 {
+				t.Fatalf("round %d: %+v, %v", i, r, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		for frame, err := a.Next(ctx); ; frame, err = a.Next(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Write(frame.Data); frame.Kind == kaval.FrameExit {
+				if frame.ExitCode != 7 || out.String() != "X" {
+					t.Fatalf("round %d: exit code %d after %q", i, frame.ExitCode, out.String())
+				}
+				break
+			}
+		}
+		a.Close()
+	}
+}
+
+// A program that does not read holds up its writer for a bounded time, and nobody else.
+func TestStalledWriter(t *testing.T) {
+	h, ctx := open(t), within(t)
+	term, err := h.Spawn(ctx, kaval.SpawnRequest{Argv: []string{"sh", "-c", "stty raw -echo; echo ready; exec sleep 1000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := int64(0)
+	if _, err := h.Wait(ctx, term.ID, kaval.WaitRequest{Match: "ready", After: &from}); err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, 1<<20)
+	began := time.Now()
+	err = h.Write(ctx, term.ID, kaval.Input{Data: data})
+	if !errors.Is(err, kaval.ErrStalled) || !strings.Contains(err.Error(), fmt.Sprintf("of %d bytes", len(data))) {
+		t.Errorf("write to a program that does not read: %v", err)
+	}
+	if took := time.Since(began); took < kaval.WriteDeadline {
+		t.Errorf("gave up after %v", took)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := h.Write(cancelled, term.ID, kaval.Input{Data: data}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled write: %v", err)
+	}
+	if err := h.Kill(ctx, term.ID); err != nil {
+		t.Errorf("kill: %v", err)
+	}
+}
+
+// The end of the host is the end of every process of its terminals, also of those that do not want to hear of it.
+func TestCloseKillsEverything(t *testing.T) {
+	h, ctx := open(t), within(t)
+	from := int64(0)
+	var pids []string
+	for range 5 {
+		term, err := h.Spawn(ctx, kaval.SpawnRequest{Argv: []string{"sh", "-c",
+			`trap '' HUP TERM INT; setsid sh -c 'trap "" HUP TERM; echo "pid=$$="; while :; do sleep 1; done' & while :; do sleep 1; done`}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := h.Wait(ctx, term.ID, kaval.WaitRequest{Match: "pid=[0-9]+=", After: &from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, fmt.Sprint(term.PID), strings.Split(r.MatchedLine, "=")[1])
+	}
+	h.(interface{ Close() }).Close()
+	for _, pid := range pids {
+		if state, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(state), ") Z ") {
+			t.Errorf("process %s lives: %s", pid, state)
+		}
+	}
+	if _, err := h.Spawn(ctx, kaval.SpawnRequest{}); !errors.Is(err, kaval.ErrClosing) {
+		t.Errorf("spawn after the end: %v", err)
+	}
+}
+
+// What a terminal says is read on while nobody is attached, so its program never blocks.
+func TestOutputWithoutReaders(t *testing.T) {
+	h, ctx := open(t), within(t)
+	term, err := h.Spawn(ctx, kaval.SpawnRequest{Argv: []string{"sh", "-c", "head -c 20000000 /dev/zero | tr '\\0' 'y'; exit 4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := h.Wait(ctx, term.ID, kaval.WaitRequest{IdleMS: kaval.MaxWaitMS})
+	if err != nil || r.Result != kaval.Gone || r.ExitCode == nil || *r.ExitCode != 4 || r.Offset != 20_000_000 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
