@@ -18,6 +18,9 @@ type history struct {
 	base     int64  // absolute number of the oldest line
 	bytes    int
 	maxLines int
+	// limit is maxLines, or more after a change to a smaller size: what the lines became and what left the screen is kept, for
+	// when it is undone.
+	limit    int
 	maxBytes int
 	scratch  []byte
 }
@@ -57,12 +60,12 @@ func (h *history) end() int64   { return h.base + int64(h.n) }
 
 // clear drops all lines; the numbering goes on.
 func (h *history) clear() {
-	*h = history{base: h.end(), maxLines: h.maxLines, maxBytes: h.maxBytes}
+	*h = history{base: h.end(), maxLines: h.maxLines, limit: h.maxLines, maxBytes: h.maxBytes}
 }
 
 // restart drops all lines and numbers from 0 again.
 func (h *history) restart() {
-	*h = history{maxLines: h.maxLines, maxBytes: h.maxBytes}
+	*h = history{maxLines: h.maxLines, limit: h.maxLines, maxBytes: h.maxBytes}
 }
 
 // push adds a row as the newest line.
@@ -71,7 +74,7 @@ func (h *history) push(in *interner, r *row) {
 }
 
 func (h *history) pushCells(in *interner, cells []cell, cont bool) {
-	if h.maxLines == 0 {
+	if h.limit == 0 {
 		h.base++
 		return
 	}
@@ -145,17 +148,21 @@ func (h *history) add(buf []byte) {
 	h.trim()
 }
 
+// allow makes room for n rows that leave a screen which becomes smaller.
+func (h *history) allow(n int) {
+	if h.maxLines > 0 {
+		h.limit = max(h.limit, min(h.n+n, h.maxLines+MaxRows))
+	}
+}
+
 func (h *history) trim() {
-	for h.n > 0 && (h.n > h.maxLines || h.bytes+8*len(h.refs) > h.maxBytes) {
+	for h.n > 0 && (h.n > h.limit || h.bytes+8*len(h.refs) > h.maxBytes) {
 		h.dropOldest()
 	}
 }
 
 func (h *history) growRefs() {
-	size := max(2*len(h.refs), 64)
-	if h.maxLines < 1<<30 {
-		size = max(min(size, h.maxLines+1), h.n+1)
-	}
+	size := max(min(2*len(h.refs), h.limit), len(h.refs), 63) + 1 // one line more than the limit, until the oldest is dropped
 	refs := make([]lineRef, size)
 	for i := range h.n {
 		refs[i] = h.refs[h.index(i)]

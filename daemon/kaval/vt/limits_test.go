@@ -215,6 +215,29 @@ func TestHistoryIsBoundedInLines(t *testing.T) {
 	}
 }
 
+// A client with a tiny window may come and go without a loss.
+func TestAWindowOfTwoByOneLosesNoHistory(t *testing.T) {
+	term := New(Options{Cols: 80, Rows: 24, Scrollback: 10_000})
+	for i := range 10_023 {
+		fmt.Fprintf(term, "\x1b[3%dmline %d\x1b[m 中文\r\n", i%8, i)
+	}
+	before := term.Text(Extent{Kind: ExtentFull})
+	within(t, func() {
+		term.Resize(2, 1)
+		term.Resize(80, 24)
+	})
+	if after := term.Text(Extent{Kind: ExtentFull}); after != before {
+		t.Errorf("%d lines became %d, from %.20q to %.20q", strings.Count(before, "\n"), strings.Count(after, "\n"), before, after)
+	}
+	check(t, term)
+	for range 100 {
+		term.Write([]byte("more\r\n"))
+	}
+	if n := term.Snapshot().HistoryLines; n != 10_000 {
+		t.Errorf("%d lines", n)
+	}
+}
+
 func TestMemory(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -149,8 +149,8 @@ func difference(a, b *Terminal, exact bool) string {
 		return fmt.Sprintf("%d and %d lines of history", a.hist.len(), b.hist.len())
 	}
 	for i := range lines {
-		x := a.hist.row(&a.interner, a.hist.len()-lines+i, max(a.cols, maxWidth(a, i)))
-		y := b.hist.row(&b.interner, b.hist.len()-lines+i, max(b.cols, maxWidth(b, i)))
+		x := a.hist.row(&a.interner, a.hist.len()-lines+i, a.cols)
+		y := b.hist.row(&b.interner, b.hist.len()-lines+i, b.cols)
 		if diff := rowDifference(a, b, x, y, i > 0); diff != "" {
 			return fmt.Sprintf("history line %d: %s", i, diff)
 		}
@@ -170,8 +170,6 @@ func difference(a, b *Terminal, exact bool) string {
 	}
 	return stateDifference(a, b, exact)
 }
-
-func maxWidth(t *Terminal, _ int) int { return t.cols }
 
 func rowDifference(a, b *Terminal, x, y *row, cont bool) string {
 	if cont && x.cont != y.cont {
@@ -251,7 +249,7 @@ func check(tb testing.TB, t *Terminal) {
 	if t.top < 0 || t.bottom >= t.rows || t.top > t.bottom {
 		tb.Fatalf("region %d-%d of %d rows", t.top, t.bottom, t.rows)
 	}
-	if t.hist.len() > t.hist.maxLines || len(t.main.rows) != t.rows {
+	if t.hist.len() > t.hist.limit || len(t.main.rows) != t.rows {
 		tb.Fatalf("%d lines of history, %d rows", t.hist.len(), len(t.main.rows))
 	}
 	for _, r := range slices.Concat(t.main.rows, t.alt.rows) {

@@ -1,5 +1,7 @@
 package vt
 
+import "math"
+
 // Resize changes the size, clamped to 1 by 1 and to MaxCols by MaxRows. The main screen and its history are wrapped anew when the width
 // changes; the alternate screen is cut or padded. Fewer rows drop those below the cursor first and then move the top ones to the
 // history; more rows bring some back if the cursor is in the last one.
@@ -49,6 +51,9 @@ func (t *Terminal) resizeRows(s *screen, rows int, hist *history) {
 		below := min(drop, len(s.rows)-1-s.y)
 		s.rows = s.rows[:len(s.rows)-below]
 		above := drop - below
+		if hist != nil {
+			hist.allow(above)
+		}
 		for _, r := range s.rows[:above] {
 			if hist != nil {
 				hist.push(&t.interner, r)
@@ -65,6 +70,7 @@ func (t *Terminal) resizeRows(s *screen, rows int, hist *history) {
 			back = append(back, hist.row(&t.interner, i, t.cols))
 		}
 		hist.truncate(hist.len() - n)
+		hist.limit = max(hist.maxLines, min(hist.limit, hist.len()))
 	}
 	s.rows = append(back, s.rows...)
 	s.rows = append(s.rows, newRows(t.cols, rows-len(s.rows))...)
@@ -104,6 +110,9 @@ type spot struct {
 // maxJoin bounds the rows that are joined into one line. A longer one is cut there.
 const maxJoin = 4096
 
+// maxScreenBytes is room in the history for all that a screen can hold.
+const maxScreenBytes = 1 << 30
+
 // rewrap wraps history and main screen to a new width. All rows go into the history first and then, wrapped, into a new one; the
 // screen is taken off its end.
 func (t *Terminal) rewrap(cols int) {
@@ -114,10 +123,7 @@ func (t *Terminal) rewrap(cols int) {
 			last = y
 		}
 	}
-	above := old.len()
-	extra := (last + 1) * (t.cols/max(cols-1, 1) + 1)
-	old.maxLines, old.maxBytes = old.maxLines+t.rows, old.maxBytes+1<<30
-	limits := t.hist
+	old.limit, old.maxBytes = old.limit+t.rows, old.maxBytes+maxScreenBytes
 	for _, r := range main.rows[:last+1] {
 		old.push(&t.interner, r)
 	}
@@ -134,8 +140,8 @@ func (t *Terminal) rewrap(cols int) {
 	top := spot{line: first}
 	main.rows = nil
 	w := wrapper{t: t, old: old, cols: cols, spots: []*spot{&cursor, &saved, &top}}
-	w.new.maxLines, w.new.maxBytes = limits.maxLines+extra, limits.maxBytes
-	w.run(above)
+	w.new.maxLines, w.new.limit, w.new.maxBytes = old.maxLines, math.MaxInt, old.maxBytes
+	w.run()
 
 	at := w.screenTop(cursor, top, onLast)
 	main.rows = newRows(cols, t.rows)
@@ -144,7 +150,11 @@ func (t *Terminal) rewrap(cols int) {
 		main.rows[y] = w.new.row(&t.interner, from+y, cols)
 	}
 	w.new.truncate(from)
-	w.new.maxLines, w.new.maxBytes = limits.maxLines-t.rows, limits.maxBytes-1<<30
+	w.new.maxBytes -= maxScreenBytes
+	w.new.limit = w.new.maxLines
+	if w.new.maxLines > 0 {
+		w.new.limit = max(w.new.maxLines, w.new.len())
+	}
 	w.new.trim()
 	main.x, main.y, main.pend = cursor.within(at, cols, t.rows)
 	if main.saved.valid {
@@ -168,8 +178,8 @@ type wrapper struct {
 	line  []cell
 }
 
-// run wraps every line. The first above ones are the history: what they become may be dropped from the new one's start.
-func (w *wrapper) run(above int) {
+// run wraps every line.
+func (w *wrapper) run() {
 	for i := 0; i < w.old.len(); {
 		if w.t.full() {
 			w.t.sweep()
@@ -266,7 +276,7 @@ func (w *wrapper) split(cont bool) {
 				s.x = min(s.x-start, w.cols)
 			}
 		}
-		w.new.pushCells(&w.t.interner, trimCells(line[start:end], rest), cont)
+		w.new.pushCells(&w.t.interner, trimCells(line[start:end]), cont)
 		if held != 0 {
 			line[end-1] = held
 		}
@@ -278,7 +288,7 @@ func (w *wrapper) split(cont bool) {
 }
 
 // trimCells leaves off blanks at the end.
-func trimCells(c []cell, _ bool) []cell {
+func trimCells(c []cell) []cell {
 	n := len(c)
 	for n > 0 && c[n-1].isBlank() {
 		n--

@@ -56,6 +56,7 @@ func New(o Options) *Terminal {
 	}
 	t.hist.maxLines = max(o.Scrollback, 0)
 	t.hist.maxBytes = o.ScrollbackBytes
+	t.hist.restart()
 	t.clean()
 	return t
 }
