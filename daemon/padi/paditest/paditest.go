@@ -431,6 +431,8 @@ func contexts(p *proof) {
 }
 
 func status(p *proof) {
+	_, err := p.Terminals(p.ctx) // which waits for kaval
+	p.must(err)
 	s, err := p.Kaval(p.ctx)
 	p.must(err)
 	if s.State != "connected" {

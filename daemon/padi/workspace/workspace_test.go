@@ -50,7 +50,7 @@ func run(t *testing.T, opt workspace.Options) (w *workspace.Workspace, stop func
 	t.Helper()
 	opt.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w = workspace.New(opt)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // it lives while the test cleans up
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := w.Run(ctx); err != nil {
