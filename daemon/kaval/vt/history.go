@@ -238,10 +238,13 @@ func (h *history) decode(in *interner, i int, cells []cell) []cell {
 	return in.decode(cells, data)
 }
 
-// row makes a row of the given width out of line i.
+// row makes a row of the given width out of line i. What does not fit is cut: a build with other widths may have written it.
 func (h *history) row(in *interner, i, cols int) *row {
 	r := &row{cells: make([]cell, cols), cont: h.cont(i)}
-	r.used = len(h.decode(in, i, r.cells[:0]))
+	r.used = min(len(h.decode(in, i, r.cells[:0])), cols)
+	if r.used == cols && r.cells[cols-1]&wideBit != 0 {
+		r.cells[cols-1] &^= contentMask
+	}
 	return r
 }
 

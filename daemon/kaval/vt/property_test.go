@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // resizeMark stands in test input for a resize: the two bytes after it give the size. It occurs in no valid output.
@@ -119,6 +121,62 @@ func TestRenderReplaysToTheSameState(t *testing.T) {
 			if diff := replayed(term, history); diff != "" {
 				t.Errorf("%s with %d lines of history: %s", name, history, diff)
 			}
+		}
+	}
+}
+
+func TestALoadedTerminalGoesOnAsTheSavedOne(t *testing.T) {
+	for name, in := range inputs(t) {
+		for _, part := range []int{len(in) / 3, len(in) / 2, len(in) - 1} {
+			if i := bytes.LastIndexByte(in[:part], resizeMark); i >= 0 && part-i < 3 {
+				continue
+			}
+			whole, first := small(), small()
+			feed(whole, in[:part], 0)
+			feed(whole, in[part:], 0)
+			feed(first, in[:part], 0)
+			loaded, err := Load(first.Save())
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, loaded)
+			feed(loaded, in[part:], 0)
+			if diff := difference(whole, loaded, true); diff != "" {
+				t.Errorf("%s saved after %d bytes: %s", name, part, diff)
+			}
+			if a, b := whole.Drain(), loaded.Drain(); !bytes.Equal(a, b) {
+				t.Errorf("%s saved after %d bytes: replies %q and %q", name, part, a, b)
+			}
+			if diff := cmp.Diff(whole.Events(), loaded.Events()); diff != "" {
+				t.Errorf("%s saved after %d bytes: events %s", name, part, diff)
+			}
+		}
+	}
+}
+
+func TestDamagedStatesAreRefused(t *testing.T) {
+	good := fullScreen().Save()
+	if _, err := Load(good); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(good); i += 997 {
+		bad := bytes.Clone(good)
+		bad[i] ^= 0x10
+		if _, err := Load(bad); err == nil {
+			t.Errorf("a state with byte %d changed was loaded", i)
+		}
+		if _, err := Load(good[:i]); err == nil {
+			t.Errorf("the first %d bytes of a state were loaded", i)
+		}
+	}
+	for _, change := range []func(*image){
+		func(im *image) { im.X = im.Cols }, func(im *image) { im.Rows = 0 }, func(im *image) { im.Tabs = nil },
+		func(im *image) { im.Bottom = im.Rows }, func(im *image) { im.Main.Y = -1 }, func(im *image) { im.Parser.State = 99 },
+	} {
+		im := small().image()
+		change(&im)
+		if im.check() == nil {
+			t.Errorf("accepted %+v", im)
 		}
 	}
 }
@@ -306,6 +364,13 @@ func FuzzScreen(f *testing.F) {
 		}
 		if diff := replayed(whole, 1000); diff != "" {
 			t.Fatal("replay: ", diff)
+		}
+		loaded, err := Load(whole.Save())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := difference(whole, loaded, true); diff != "" {
+			t.Fatal("load: ", diff)
 		}
 		whole.Text(Extent{Kind: ExtentFull, Trim: true})
 		whole.History(nil, 10)

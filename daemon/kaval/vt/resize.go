@@ -12,7 +12,7 @@ func (t *Terminal) Resize(cols, rows int) {
 		return
 	}
 	t.gen++
-	t.last = 0
+	t.last, t.lastX = 0, 0
 	if t.cur == &t.main {
 		t.main.x, t.main.y, t.main.pend = t.x, t.y, t.pend
 	} else {

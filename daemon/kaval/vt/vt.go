@@ -9,6 +9,7 @@
 //	reply := t.Drain()       // goes to the program's input, at once and always
 //	events := t.Events()     // title, directory, command, bell …
 //	snap := t.Render(1_000)  // draws the same screen on a cleared terminal of the same size
+//	state := t.Save()        // all of it, for the process that takes this one's place: vt.Load(state)
 //
 // A Terminal is not safe for concurrent use: its caller holds one lock around every method. No method keeps a slice that it was
 // given or hands out memory that it later changes.
@@ -23,7 +24,7 @@
 //
 // parser.go cuts the bytes into characters, controls and sequences; print.go puts characters into cells; csi.go, osc.go and
 // dcs.go act on sequences; screen.go moves, erases and scrolls; history.go stores lines compactly; resize.go wraps lines anew; text.go
-// and render.go read the screen. Why it is our own is told in docs/adr/0001-screen.md.
+// and render.go read the screen; save.go carries all of it to another process. Why it is our own is told in docs/adr/0001-screen.md.
 package vt
 
 // The bounds of a terminal's size. [Terminal.Resize] and [New] clamp to them.
