@@ -1,10 +1,19 @@
 package workspace_test
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"kolu/daemon/kaval"
 	"kolu/daemon/kaval/ptyhost"
 	"kolu/daemon/padi"
 	"kolu/daemon/padi/paditest"
@@ -37,5 +46,69 @@ func TestWorkspaceInProcess(t *testing.T) {
 			home := t.TempDir()
 			paditest.TestWorkspace(t, func(t *testing.T) padi.Workspace { return open(t, "SHELL="+shell, "HOME="+home) })
 		})
+	}
+}
+
+// repository makes a repository with one commit on main.
+func repository(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"commit", "-q", "--allow-empty", "-m", "one"}} {
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git: %v\n%s", err, out)
+		}
+	}
+	return dir
+}
+
+func TestCreateInAWorktree(t *testing.T) {
+	dir := repository(t)
+	w := open(t, "SHELL=/bin/bash", "HOME="+t.TempDir())
+	req := top()
+	req.Worktree, req.Repo, req.Run = "topic", dir, []string{"git", "switch", "-q", "-c", "moved"}
+	made := create(t, w, req)
+	path := filepath.Join(dir, ".worktrees", "topic")
+	if made.Worktree == nil || *made.Worktree != (padi.Worktree{Path: path, Branch: "topic"}) {
+		t.Fatalf("made %+v", made)
+	}
+	// The command that was typed switches the branch, which the record follows.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var rec padi.Record
+	for ev, err := range w.Watch(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Record == nil || ev.ID != made.ID {
+			continue
+		}
+		if rec = *ev.Record; rec.Git != nil && rec.Git.Branch == "moved" {
+			break
+		}
+	}
+	want := &padi.Git{RepoRoot: path, RepoName: filepath.Base(dir), WorktreePath: path, Branch: "moved", IsWorktree: true, MainRepoRoot: dir}
+	if diff := cmp.Diff(want, rec.Git); diff != "" || rec.CWD != path {
+		t.Errorf("in %s: %s", rec.CWD, diff)
+	}
+	if _, err := w.Create(t.Context(), req); !errors.Is(err, padi.ErrWorktree) {
+		t.Errorf("the same worktree again: %v", err)
+	}
+}
+
+// A worktree that was made before the terminal could not be is named, so that nobody makes it twice.
+func TestAWorktreeWithoutATerminalIsNamed(t *testing.T) {
+	dir := repository(t)
+	w := open(t, "SHELL=/no/such/shell", "HOME="+t.TempDir())
+	req := top()
+	req.Worktree, req.Repo = "topic", dir
+	_, err := w.Create(t.Context(), req)
+	partial, ok := errors.AsType[*padi.PartialError](err)
+	if !ok || !errors.Is(err, kaval.ErrSpawn) || partial.Landed.ID != "" || partial.Landed.Worktree == nil ||
+		!strings.Contains(err.Error(), filepath.Join(dir, ".worktrees", "topic")) {
+		t.Errorf("got %v", err)
 	}
 }
