@@ -158,5 +158,9 @@ func receive(c *net.UnixConn) (net.Conn, error) {
 	f := os.NewFile(uintptr(fds[0]), "proxied")
 	defer f.Close()
 	syscall.CloseOnExec(fds[0])
-	return net.FileConn(f)
+	conn, err := net.FileConn(f)
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		tcp.SetNoDelay(true) // which a dial of ours would have done
+	}
+	return conn, err
 }

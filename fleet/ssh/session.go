@@ -56,6 +56,8 @@ func (c *Conn) Start(ctx context.Context, line string) (*Process, error) {
 		}
 	}
 	p := &Process{ch: s.ch, done: make(chan struct{}), stderr: &tail{}}
+	p.in = newInput(p)
+	c.work.Go(p.in.run)
 	c.work.Go(func() { p.requests(s.reqs) })
 	p.drained.Add(1)
 	c.work.Go(func() { io.Copy(p.stderr, s.ch.Stderr()); p.drained.Done() })
@@ -76,6 +78,7 @@ func sessionFault(err error) error {
 // Process is one line that runs on a host.
 type Process struct {
 	ch      xssh.Channel
+	in      *input
 	stderr  *tail
 	drained sync.WaitGroup
 	done    chan struct{}
@@ -153,7 +156,10 @@ func (p *Process) requests(reqs <-chan *xssh.Request) {
 	p.end()
 }
 
-func (p *Process) end() { p.ended.Do(func() { close(p.done) }) }
+func (p *Process) end() {
+	p.in.fail(io.ErrClosedPipe)
+	p.ended.Do(func() { close(p.done) })
+}
 
 func exitError(status int) error {
 	if status == 0 {
@@ -162,13 +168,8 @@ func exitError(status int) error {
 	return &ExitError{Status: status}
 }
 
-// Stdin is the command's input; Close ends it.
-func (p *Process) Stdin() io.WriteCloser { return stdin{p.ch} }
-
-type stdin struct{ ch xssh.Channel }
-
-func (s stdin) Write(b []byte) (int, error) { return s.ch.Write(b) }
-func (s stdin) Close() error                { return s.ch.CloseWrite() }
+// Stdin is the command's input; Close ends it after what was written.
+func (p *Process) Stdin() io.WriteCloser { return p.in }
 
 // Stdout is the command's output, which must be read or the command comes to a halt; Close closes the process.
 func (p *Process) Stdout() io.ReadCloser { return stdout{p} }
