@@ -35,7 +35,7 @@ var patience = []struct {
 // shows environments. It gives the processes that survived. It may be called when the leader has ended already, but not once
 // the leader's id can have been given to another process.
 func (p *Process) Kill(ctx context.Context, mark string) []Proc {
-	h := hunt{leader: p.PID, mark: mark, known: map[int]Proc{}}
+	h := newHunt(p.PID, mark)
 	for _, step := range patience {
 		found := h.signal(step.signal)
 		if len(found) == 0 {
@@ -48,7 +48,7 @@ func (p *Process) Kill(ctx context.Context, mark string) []Proc {
 
 // KillNow is Kill without the gentle steps.
 func (p *Process) KillNow(ctx context.Context, mark string) []Proc {
-	h := hunt{leader: p.PID, mark: mark, known: map[int]Proc{}}
+	h := newHunt(p.PID, mark)
 	return h.finish(ctx)
 }
 
@@ -57,6 +57,22 @@ type hunt struct {
 	leader int
 	mark   string
 	known  map[int]Proc
+	others map[int]uint64 // the start of processes that do not carry the mark; an environment is read once
+}
+
+func newHunt(leader int, mark string) *hunt {
+	return &hunt{leader: leader, mark: mark, known: map[int]Proc{}, others: map[int]uint64{}}
+}
+
+func (h *hunt) carries(q Proc) bool {
+	if start, seen := h.others[q.PID]; seen && start == q.Start {
+		return false
+	}
+	if marked(q.PID, h.mark) {
+		return true
+	}
+	h.others[q.PID] = q.Start
+	return false
 }
 
 func (h *hunt) finish(ctx context.Context) []Proc {
@@ -114,7 +130,7 @@ func (h *hunt) tree() []Proc {
 	ours := map[int]Proc{}
 	for _, q := range all {
 		seen, known := h.known[q.PID]
-		if q.Session == h.leader || q.PID == h.leader || (known && seen.Start == q.Start) || (!spared[q.PID] && marked(q.PID, h.mark)) {
+		if q.Session == h.leader || q.PID == h.leader || (known && seen.Start == q.Start) || (!spared[q.PID] && h.carries(q)) {
 			ours[q.PID] = q
 		}
 	}

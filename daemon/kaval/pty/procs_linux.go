@@ -2,10 +2,13 @@ package pty
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // processes lists every process that this user can see.
@@ -31,7 +34,8 @@ func processes() map[int]Proc {
 
 // stat reads one process. The name stands in brackets and may hold anything, so the fields are counted from the last one.
 func stat(pid int) (Proc, bool) {
-	data, err := os.ReadFile(procFile(pid, "stat"))
+	var buf [1024]byte
+	data, err := slurp(procFile(pid, "stat"), buf[:])
 	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
 	if err != nil || open < 0 || end < open {
 		return Proc{}, false
@@ -53,12 +57,30 @@ func alive(q Proc) bool {
 	return ok && !now.dead && now.Start == q.Start
 }
 
+// awaitExit waits until a child has ended without keeping a thread for it. Where that cannot be done it returns at once.
+func awaitExit(pid int) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return
+	}
+	f := os.NewFile(uintptr(fd), "pidfd")
+	defer f.Close()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Read(func(fd uintptr) bool {
+		err := unix.Waitid(unix.P_PIDFD, int(fd), nil, unix.WEXITED|unix.WNOWAIT, nil)
+		return !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
+	})
+}
+
 // marked reports whether the environment that the process was started with has the entry.
 func marked(pid int, mark string) bool {
 	if mark == "" {
 		return false
 	}
-	env, err := os.ReadFile(procFile(pid, "environ"))
+	env, err := slurp(procFile(pid, "environ"), make([]byte, 8<<10))
 	if err != nil {
 		return false
 	}
@@ -93,6 +115,29 @@ func Dir(pid int) string {
 		return ""
 	}
 	return strings.TrimSuffix(dir, " (deleted)")
+}
+
+// slurp reads a small file of the kernel's with as few calls as can be, since a kill reads one of each process. buf is used if it
+// is large enough.
+func slurp(path string, buf []byte) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for n := 0; ; {
+		if n == len(buf) {
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+		m, err := unix.Read(fd, buf[n:])
+		n += max(m, 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || m == 0 {
+			return buf[:n], err
+		}
+	}
 }
 
 func procFile(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }

@@ -142,6 +142,7 @@ func getenv(env []string, key string) string {
 // Wait waits for the program to end and gives its exit code; a program that a signal ended gives 128 and the signal's
 // number, as shells do. It is called once.
 func (p *Process) Wait() (int, error) {
+	awaitExit(p.PID)
 	state, err := p.proc.Wait()
 	if err != nil {
 		return 0, fmt.Errorf("wait for process %d: %w", p.PID, err)

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
+	"runtime/pprof"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -174,7 +177,7 @@ wait_all=1; while :; do sleep 0.2; echo up; done`
 
 func TestKillSparesItself(t *testing.T) {
 	// The mark of the test's own environment must not turn the hunt on the daemon or its ancestors.
-	h := hunt{leader: -1, mark: "PATH=" + os.Getenv("PATH"), known: map[int]Proc{}}
+	h := newHunt(-1, "PATH="+os.Getenv("PATH"))
 	for _, q := range h.tree() {
 		if q.PID == os.Getpid() || q.PID == os.Getppid() {
 			t.Errorf("the hunt found %v", q)
@@ -189,5 +192,49 @@ func TestNameAndDir(t *testing.T) {
 	}
 	if got := Name(1 << 30); got != "" {
 		t.Errorf("name of nobody %q", got)
+	}
+}
+
+func BenchmarkKill(b *testing.B) {
+	for b.Loop() {
+		p, err := Start(Command{Argv: []string{"/bin/sleep", "1000"}, Env: []string{"A=B"}, Dir: "/", Cols: 80, Rows: 24})
+		if err != nil {
+			b.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() { p.Wait(); close(done) }()
+		if left := p.Kill(b.Context(), "KAVAL_TERMINAL_ID=none"); len(left) > 0 {
+			b.Fatal(left)
+		}
+		<-done
+		p.Master.Close()
+	}
+}
+
+// Many programs that run cost no thread each.
+func TestWaitKeepsNoThread(t *testing.T) {
+	const count = 40
+	var waits sync.WaitGroup
+	before := pprof.Lookup("threadcreate").Count()
+	procs := make([]*Process, count)
+	for i := range procs {
+		p := start(t, nil, "sh", "-c", "echo up; read x; exit 3")
+		procs[i] = p
+		waits.Go(func() {
+			if code, err := p.Wait(); code != 3 || err != nil {
+				t.Errorf("exit code %d, %v", code, err)
+			}
+		})
+		readUntil(t, p, "up")
+	}
+	made := pprof.Lookup("threadcreate").Count() - before
+	for _, p := range procs {
+		if _, err := p.Master.WriteString("\n"); err != nil {
+			t.Error(err)
+		}
+	}
+	waits.Wait()
+	if runtime.GOOS == "linux" && made > count/2 {
+		t.Errorf("%d threads for %d waits", made, count)
 	}
 }
