@@ -22,7 +22,7 @@ func main() {
 
 func tree(name string) func(*cli.Env) *cobra.Command {
 	trees := map[string]func(*cli.Env) *cobra.Command{
-		"kaval": kavalcmd.New, "padi": padicmd.New, "kaval-tui": kavaltui.New, "padi-tui": paditui.New, "pulam-tui": paditui.New,
+		"kaval": kavalcmd.New, "padi": padicmd.New, "kaval-tui": kavaltui.New, "padi-tui": paditui.New, "pulam-tui": paditui.NewPulam,
 	}
 	if newRoot, ok := trees[name]; ok {
 		return newRoot

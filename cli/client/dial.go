@@ -87,8 +87,8 @@ func greet(ctx context.Context, env *cli.Env, d daemon.Dialer, where Where) (lin
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	hello, err := daemon.ReadHello(ctx, d)
-	if daemon.Absent(err) {
-		return line{}, fmt.Errorf("no socket at %s (%w) — is a daemon running?", where.Socket, err)
+	if e, ok := errors.AsType[*daemon.DialError](err); ok && e.Absent() {
+		return line{}, fmt.Errorf("no socket at %s (%w) — is a daemon running?", where.Socket, e.Err)
 	}
 	if err != nil {
 		return line{}, fmt.Errorf("could not read the version of the daemon at %s: %w", where.Socket, err)

@@ -25,7 +25,8 @@ func NewWith(env *cli.Env, padi paditui.Connect, kaval kavaltui.Connect) *cobra.
 		Use:   "kolu",
 		Short: "Keep terminals and coding agents alive, here and on any machine you reach with ssh",
 		Long: `kolu keeps terminals, and the coding agents in them, alive and legible on any machine you can reach with ssh. With --host a verb
-works on that machine, where nothing need be installed. kolu try is a tour of half a minute.
+works on that machine, where nothing need be installed. kolu try is a tour of half a minute. The other programs are here too: kolu
+kaval-tui, kolu padi-tui.
 
 ` + paditui.ExitStatus,
 		Version: version.Version, RunE: paditui.BareHelp,
@@ -36,9 +37,17 @@ works on that machine, where nothing need be installed. kolu try is a tour of ha
 	ls := f.Status("ls")
 	ls.Aliases = []string{"status"}
 	root.AddCommand(ls, f.Watch(), f.Create(), f.Send(), f.Wait(paditui.WaitAll), f.Snapshot(), f.History(), f.Kill(),
-		newTry(env, f), newMCP(env, f, padi), newVersion(env),
-		kavaltui.NewWith(env, kaval), paditui.NewWith(env, padi))
+		newTry(env, f), newMCP(env, f, padi), newVersion(env))
+	root.AddCommand(hidden(kavaltui.NewWith(env, kaval), paditui.NewWith(env, padi), paditui.NewPulamWith(env, padi))...)
 	return root
+}
+
+// hidden are the trees of the other programs: they work here too, and have help of their own.
+func hidden(trees ...*cobra.Command) []*cobra.Command {
+	for _, tree := range trees {
+		tree.Hidden = true
+	}
+	return trees
 }
 
 func newVersion(env *cli.Env) *cobra.Command {
