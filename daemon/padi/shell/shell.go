@@ -50,8 +50,8 @@ type Plan struct {
 // A line editor that has taken the terminal over asks for pastes to be marked.
 const (
 	pasteOn = `\x1b\[\?2004h`
-	// bash before 5.1 does not; there the title is the last thing before the prompt is drawn.
-	pastTitle = `\x1b\]2;[^\x07]*\x07[\s\S]`
+	// bash before 5.1 does not; there our last word before the prompt has to do.
+	orPromptEnd = pasteOn + `|\x1b\]133;B\x07`
 )
 
 // For gives the plan for a shell by its path. One that is not known is started plainly.
@@ -61,7 +61,7 @@ func For(shell string) Plan {
 		return Plan{
 			Argv:  []string{shell, "--rcfile", "{dir}/bashrc"},
 			Files: []kaval.InitFile{{Name: "bashrc", Content: bashRC}},
-			Ready: pastTitle,
+			Ready: orPromptEnd,
 		}
 	case "zsh":
 		return Plan{

@@ -21,6 +21,7 @@ func (w *Workspace) loadSession() error {
 		return err
 	}
 	w.reg.seed(saved)
+	w.loaded.Store(true)
 	return nil
 }
 
@@ -56,9 +57,9 @@ func (w *Workspace) save() {
 	}
 }
 
-// Save writes the session now, whatever a later autosave will do.
+// Save writes the session now, whatever a later autosave will do. Before the session was taken over there is nothing to write.
 func (w *Workspace) Save() error {
-	if w.opt.Store == nil {
+	if w.opt.Store == nil || !w.loaded.Load() {
 		return nil
 	}
 	w.saving.Lock() // the store is for one caller at a time, and the newer snapshot must be the last written

@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"kolu/daemon/kaval"
@@ -56,6 +57,7 @@ type Workspace struct {
 	done    chan struct{} // closed when Run ends
 	gitKick chan struct{}
 	saving  sync.Mutex
+	loaded  atomic.Bool // the session was taken over
 }
 
 var _ padi.Workspace = (*Workspace)(nil)

@@ -533,6 +533,9 @@ func TestStartTakesTheSavedPlacesAndOrder(t *testing.T) {
 func TestASessionThatCannotBeTakenOverEndsTheRun(t *testing.T) {
 	store := &memoryStore{err: session.ErrNewer}
 	w := workspace.New(workspace.Options{Kaval: newFake(), Store: store, Log: slog.New(slog.DiscardHandler)})
+	if err := w.Save(); err != nil || store.count() != 0 {
+		t.Errorf("Save before the session was taken over gave %v and saved %d times", err, store.count())
+	}
 	if err := w.Run(t.Context()); !errors.Is(err, session.ErrNewer) || store.count() != 0 {
 		t.Errorf("Run gave %v and saved %d times", err, store.count())
 	}
