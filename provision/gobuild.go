@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"kolu/internal/fault"
 	"kolu/internal/version"
@@ -93,7 +94,23 @@ func (c *Catalog) buildFromSource(ctx context.Context, system string) (Build, er
 	if err := compile(ctx, c.source, system, file); err != nil {
 		return Build{}, noCompile(system, c.source, err)
 	}
+	c.cache.forgetBuilt(filepath.Dir(filepath.Dir(file)))
 	return c.describe(system, file)
+}
+
+// keepBuilt is how long builds of an executable that was replaced meanwhile are kept.
+const keepBuilt = 7 * 24 * time.Hour
+
+// forgetBuilt removes what was built long ago for other executables than the one at hand.
+func (c cacheDir) forgetBuilt(current string) {
+	all := filepath.Join(string(c), "agents")
+	entries, _ := os.ReadDir(all)
+	for _, e := range entries {
+		dir := filepath.Join(all, e.Name())
+		if info, err := e.Info(); err == nil && dir != current && time.Since(info.ModTime()) > keepBuilt {
+			os.RemoveAll(dir)
+		}
+	}
 }
 
 func noCompile(system, source string, err error) error {

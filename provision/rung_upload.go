@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"bufio"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -124,14 +125,18 @@ func (in *installer) feed(cmd *command, packed bool) error {
 		_, err = io.Copy(out, read)
 		return err
 	}
-	zip, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
+	whole := bufio.NewWriterSize(out, 32<<10) // the packer writes some hundred bytes at a time, and each would be a packet
+	zip, err := gzip.NewWriterLevel(whole, gzip.BestSpeed)
 	if err != nil {
 		return err
 	}
 	if _, err := io.Copy(zip, read); err != nil {
 		return err
 	}
-	return zip.Close()
+	if err := zip.Close(); err != nil {
+		return err
+	}
+	return whole.Flush()
 }
 
 type sent struct {
