@@ -121,6 +121,7 @@ func BenchmarkMemory(b *testing.B) {
 		"empty":          func() any { return New(Options{Cols: 120, Rows: 40, Scrollback: 10_000}) },
 		"10000x120 text": func() any { return filled(plainCell) },
 		"10000x120 256":  func() any { return filled(colourCell) },
+		"10000x120 rgb":  func() any { return filled(denseCell) },
 		"10000x68 text":  func() any { return filledWidth(plainCell, 68) },
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -142,6 +143,10 @@ func colourCell(b []byte, x, y int) []byte {
 		b = fmt.Appendf(b, "\x1b[38;5;%dm", (x+y)%256)
 	}
 	return append(b, 'x')
+}
+
+func denseCell(b []byte, x, y int) []byte {
+	return fmt.Appendf(b, "\x1b[38;2;%d;%d;%d;48;2;%d;%d;%dmx", x, y&255, y>>8, y&255, x, y>>8)
 }
 
 func filled(put func([]byte, int, int) []byte) *Terminal { return filledWidth(put, 120) }

@@ -113,6 +113,10 @@ type interner struct {
 	styles     []style
 	styleIDs   map[style]uint32
 	styleLimit int
+	recent     [64]struct { // by hash: what a map costs is a third of a colourful stream
+		style
+		id uint32
+	}
 	clusters   []string // each is of one cell only
 	clustLimit int
 	links      []link
@@ -130,6 +134,15 @@ func (in *interner) reset() {
 }
 
 func (in *interner) styleID(s style) uint32 {
+	hash := uint32(s.fg)*0x9e3779b1 ^ uint32(s.bg)*0x85ebca6b ^ uint32(s.attrs)*0xc2b2ae35 ^ s.link*0x27d4eb2f
+	r := &in.recent[hash>>26]
+	if r.style != s {
+		r.style, r.id = s, in.findStyle(s)
+	}
+	return r.id
+}
+
+func (in *interner) findStyle(s style) uint32 {
 	if id, ok := in.styleIDs[s]; ok {
 		return id
 	}
@@ -194,6 +207,11 @@ func (in *interner) full() bool {
 func (t *Terminal) sweep() {
 	old := t.interner
 	t.interner.reset()
+	if len(old.styles) <= 16*minInterned { // a map that has grown to what is needed is worth keeping
+		clear(old.styleIDs)
+		old.styleIDs[style{}] = 0
+		t.styleIDs = old.styleIDs
+	}
 	move := func(s style) style {
 		s.link = t.linkID(old.links[s.link])
 		return s

@@ -42,6 +42,7 @@ const (
 	markNarrow = 2 // a cluster of one column: length, bytes
 	markWide   = 3 // a cluster of two
 	markBlanks = 4 // count
+	markRGB    = 5 // a style that is two colours of 24 bits: six bytes
 )
 
 // What follows a markStyle.
@@ -258,6 +259,8 @@ func (h *history) text(b []byte, i int) []byte {
 		switch c := data[0]; c {
 		case markStyle:
 			_, _, data = decodeStyle(data[1:], link{})
+		case markRGB:
+			data = data[7:]
 		case markFiller:
 			data = data[1:]
 			b = append(b, ' ')
@@ -284,7 +287,6 @@ func (in *interner) encode(b []byte, cells []cell) []byte {
 		c := cells[i]
 		if s := c.style(); s != id {
 			id = s
-			b = append(b, markStyle)
 			b = in.encodeStyle(b, in.styles[s], lastLink)
 			if l := in.styles[s].link; l != 0 {
 				lastLink = l
@@ -336,6 +338,10 @@ func (in *interner) decode(cells []cell, data []byte) []cell {
 				s.link = in.linkID(l)
 			}
 			bits = cell(in.styleID(s)) << styleShift
+		case c == markRGB:
+			s := style{fg: rgb(data[1:]), bg: rgb(data[4:])}
+			data = data[7:]
+			bits = cell(in.styleID(s)) << styleShift
 		case c == markFiller:
 			data = data[1:]
 			cells = append(cells, bits|fillerBit)
@@ -370,9 +376,15 @@ func (in *interner) decode(cells []cell, data []byte) []cell {
 	return cells
 }
 
+func rgb(b []byte) colour { return rgbColour | colour(b[0])<<16 | colour(b[1])<<8 | colour(b[2]) }
+
+// encodeStyle appends a mark with the style that begins there.
 func (in *interner) encodeStyle(b []byte, s style, lastLink uint32) []byte {
-	at := len(b)
-	b = append(b, 0)
+	if s.fg&s.bg&rgbColour != 0 && s == (style{fg: s.fg, bg: s.bg}) {
+		return append(b, markRGB, byte(s.fg>>16), byte(s.fg>>8), byte(s.fg), byte(s.bg>>16), byte(s.bg>>8), byte(s.bg))
+	}
+	at := len(b) + 1
+	b = append(b, markStyle, 0)
 	var mask byte
 	put := func(bit byte, v uint32) {
 		if v != 0 {
@@ -397,7 +409,7 @@ func (in *interner) encodeStyle(b []byte, s style, lastLink uint32) []byte {
 	return b
 }
 
-// decodeStyle gives a style without its link, and the link.
+// decodeStyle reads what follows a markStyle: a style without its link, and the link.
 func decodeStyle(b []byte, last link) (s style, l link, rest []byte) {
 	mask := b[0]
 	b = b[1:]

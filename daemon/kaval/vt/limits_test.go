@@ -247,6 +247,7 @@ func TestMemory(t *testing.T) {
 		{"an idle terminal", func() any { return New(Options{Cols: 120, Rows: 40, Scrollback: 10_000}) }, 100 << 10},
 		{"10,000 lines of 120 plain cells", func() any { return filled(plainCell) }, 12 << 20},
 		{"10,000 lines of 120 coloured cells", func() any { return filled(colourCell) }, 12 << 20},
+		{"10,000 lines of 120 cells, each of two colours", func() any { return filled(denseCell) }, 12 << 20},
 		{"10,000 lines of 68 bytes", func() any { return filledWidth(plainCell, 68) }, 10_000 * 200},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

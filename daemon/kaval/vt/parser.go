@@ -111,6 +111,11 @@ func (t *Terminal) ground(p []byte) int {
 func (t *Terminal) wideRun(p []byte) int {
 	i := 0
 	for i < len(p) && p[i] >= utf8.RuneSelf {
+		if r, ok := threeBytes(p[i:]); ok {
+			i += 3
+			t.printRune(r)
+			continue
+		}
 		r, n := utf8.DecodeRune(p[i:])
 		if r == utf8.RuneError && n == 1 && !utf8.FullRune(p[i:]) {
 			t.carried = copy(t.carry[:], p[i:])
@@ -124,6 +129,18 @@ func (t *Terminal) wideRun(p []byte) int {
 		t.printRune(r)
 	}
 	return i
+}
+
+// threeBytes decodes a character of three bytes that cannot be a surrogate or too long: most of what is not ASCII on a screen.
+func threeBytes(p []byte) (rune, bool) {
+	if len(p) < 3 {
+		return 0, false
+	}
+	a, b, c := p[0], p[1], p[2]
+	if a-0xe1 > 0xe || a == 0xed || b&0xc0 != 0x80 || c&0xc0 != 0x80 {
+		return 0, false
+	}
+	return rune(a&0xf)<<12 | rune(b&0x3f)<<6 | rune(c&0x3f), true
 }
 
 // completeRune goes on with a character that an earlier write began. Each byte of one that turns out wrong is U+FFFD.

@@ -1,8 +1,10 @@
 package vt
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -157,5 +159,25 @@ func TestWidthTableIsWhole(t *testing.T) {
 	}
 	if propsOf(0x110000) != 1 || propsOf(-1) != 1 {
 		t.Error("no character has no width")
+	}
+}
+
+func TestThreeBytesDecodeAsInTheStandardLibrary(t *testing.T) {
+	for r := rune(0x800); r <= 0xffff; r++ {
+		if !utf8.ValidRune(r) {
+			continue
+		}
+		b := utf8.AppendRune(nil, r)
+		if got, ok := threeBytes(b); ok && got != r || !ok && b[0] != 0xe0 && b[0] != 0xed {
+			t.Fatalf("%U decodes as %U, %v", r, got, ok)
+		}
+	}
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for range 1_000_000 {
+		b := []byte{byte(rnd.Uint32()) | 0x80, byte(rnd.Uint32()), byte(rnd.Uint32())}
+		got, ok := threeBytes(b)
+		if want, n := utf8.DecodeRune(b); ok && (got != want || n != 3) {
+			t.Fatalf("%x decodes as %U, want %U of %d bytes", b, got, want, n)
+		}
 	}
 }

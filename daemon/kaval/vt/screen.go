@@ -10,6 +10,7 @@ type screen struct {
 	x, y  int
 	pend  bool
 	kitty kittyStack
+	gen   uint64 // of the write that last changed all rows
 }
 
 type savedCursor struct {
@@ -35,6 +36,10 @@ func newRows(cols, rows int) []*row {
 
 // touch notes a change of rows from a up to b.
 func (t *Terminal) touch(a, b int) {
+	if a == 0 && b == t.rows {
+		t.cur.gen = t.gen
+		return
+	}
 	for _, r := range t.cur.rows[a:b] {
 		r.gen = t.gen
 	}

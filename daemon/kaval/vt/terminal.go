@@ -117,7 +117,7 @@ func (t *Terminal) RowGeneration(y int) uint64 {
 	if y < 0 || y >= t.rows {
 		return 0
 	}
-	return t.cur.rows[y].gen
+	return max(t.cur.gen, t.cur.rows[y].gen)
 }
 
 // Snapshot tells the state apart from the cells.
