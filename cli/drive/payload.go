@@ -94,8 +94,8 @@ func (s SendSpec) bothError(source string) error {
 		why = " (stdin is a pipe or a file here; add </dev/null if it is not meant)"
 	}
 	return fmt.Errorf("%s and --key cannot go in one send%s: a key in the same breath as text is lost in the program's paste "+
-		"handling — type, settle, submit:\n  %[3]s send %[4]s --file prompt.txt\n  %[3]s wait %[4]s --until idle:300 --timeout 15000"+
-		"\n  %[3]s send %[4]s --key Enter", source, why, s.Self, s.ID)
+		"handling — type, settle, submit: `%[3]s send %[4]s --file prompt.txt`, `%[3]s wait %[4]s --until idle:300 --timeout 15000`, "+
+		"`%[3]s send %[4]s --key Enter`", source, why, s.Self, s.ID)
 }
 
 func keyPayload(names []string) (Payload, error) {

@@ -3,8 +3,9 @@ package kavaltui
 import "syscall"
 
 const (
-	sigterm = syscall.SIGTERM
-	sighup  = syscall.SIGHUP
+	sigterm  = syscall.SIGTERM
+	sighup   = syscall.SIGHUP
+	sigwinch = syscall.SIGWINCH
 )
 
 type closedWriter struct{}
