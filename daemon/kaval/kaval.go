@@ -314,7 +314,8 @@ type Host interface {
 	// has ended already is no error.
 	Kill(ctx context.Context, id TerminalID) error
 	// Write hands bytes to the program, whole and in order among the writers. It returns when the program's side took
-	// all of them; ErrStalled after WriteDeadline says how many it took.
+	// all of them; ErrStalled says how many it took when it took none for WriteDeadline. A line that the terminal would cut
+	// because its program reads by lines is refused with ErrInvalid before a byte is written.
 	Write(ctx context.Context, id TerminalID, in Input) error
 	// Resize sets the grid; the last caller wins.
 	Resize(ctx context.Context, id TerminalID, size Size) error

@@ -73,8 +73,8 @@ func testBytes(t *testing.T, s *suite) {
 	} {
 		id := s.spawn(t, fmt.Sprintf("stty raw -echo; echo ready; head -c %d | od -An -tx1 -v; echo over", len(in)))
 		s.await(t, id, "ready")
-		s.write(t, id, in)
 		a := s.attachFromStart(t, id)
+		s.write(t, id, in)
 		drain(t, a)
 		var want []string
 		for i := range len(in) {
@@ -91,6 +91,19 @@ func testBytes(t *testing.T, s *suite) {
 func (s *suite) attachFromStart(t *testing.T, id kaval.TerminalID) *reader {
 	t.Helper()
 	return s.attach(t, id, kaval.AttachRequest{From: &beginning})
+}
+
+// A line that the terminal would cut is refused, whole, while the program reads by lines; to one that reads bytes it goes.
+func testLongLine(t *testing.T, s *suite) {
+	line := strings.Repeat("l", 5000)
+	id := s.spawn(t, "stty -echo; echo lines; read x; stty raw; echo bytes; head -c 5000 | cksum; cat")
+	s.await(t, id, "lines")
+	err := s.Write(within(t), id, kaval.Input{Data: []byte("short\r" + line + "\r")})
+	wantErr(t, "a line that would be cut", err, kaval.ErrInvalid)
+	s.write(t, id, "\n")
+	s.await(t, id, "bytes")
+	s.write(t, id, line)
+	s.await(t, id, "[0-9]+ 5000")
 }
 
 // noise is bytes that look like nothing, the same each time.

@@ -34,6 +34,7 @@ func TestHost(t *testing.T, open func(t *testing.T) kaval.Host) {
 		"write":                    testWrite,
 		"write, bytes as they are": testBytes,
 		"write, large":             testLarge,
+		"write, a long line":       testLongLine,
 		"write, echoed":            testEchoed,
 		"write, many writers":      testWriters,
 		"resize":                   testResize,

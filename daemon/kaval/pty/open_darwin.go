@@ -9,6 +9,9 @@ import (
 
 const getTermios = unix.TIOCGETA
 
+// MaxLine is the longest line, in bytes, of a terminal that collects lines for its program.
+const MaxLine = 1024
+
 // open gives the two sides of a new terminal, both closed on exec; the master never blocks a thread.
 func open() (master, tty *os.File, err error) {
 	blocking, tty, err := creack.Open()

@@ -9,6 +9,9 @@ import (
 
 const getTermios = unix.TCGETS
 
+// MaxLine is the longest line, in bytes, of a terminal that collects lines for its program.
+const MaxLine = 4095
+
 // open gives the two sides of a new terminal, both closed on exec; the master never blocks a thread.
 func open() (master, tty *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)

@@ -1,6 +1,7 @@
 package ptyhost
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"kolu/daemon/kaval"
+	"kolu/daemon/kaval/pty"
 )
 
 // Write hands bytes to the program. Writers take turns, so no two inputs mix; the reader of the output is another goroutine, so a
@@ -45,6 +47,10 @@ func (t *terminal) write(ctx context.Context, data []byte) error {
 const writeStep = 4 << 10
 
 func (t *terminal) writeInTurn(ctx context.Context, data []byte) error {
+	if n := longestLine(data); n > pty.MaxLine && t.proc.Canonical() {
+		return kaval.Invalidf("a line of %d bytes is longer than the %d that terminal %s can take while its program reads by lines; "+
+			"nothing was sent", n, pty.MaxLine, t.id.Short())
+	}
 	stop := context.AfterFunc(ctx, func() { _ = t.proc.Master.SetWriteDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for taken := 0; taken < len(data); {
@@ -59,6 +65,18 @@ func (t *terminal) writeInTurn(ctx context.Context, data []byte) error {
 		}
 	}
 	return nil
+}
+
+// longestLine is the length of the longest line. A terminal that collects lines cuts one that is too long and tells nobody.
+func longestLine(data []byte) int {
+	longest := 0
+	if len(data) <= pty.MaxLine {
+		return longest
+	}
+	for line := range bytes.FieldsFuncSeq(data, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		longest = max(longest, len(line))
+	}
+	return longest
 }
 
 func (t *terminal) writeError(ctx context.Context, err error, taken, all int) error {

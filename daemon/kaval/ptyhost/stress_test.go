@@ -30,7 +30,7 @@ func descriptors(t *testing.T) int {
 
 // Neither descriptors nor goroutines nor files are left by terminals that came and went, or never came.
 func TestNothingLeaks(t *testing.T) {
-	created, failed := 300, 300
+	created, failed := 150, 300
 	if testing.Short() {
 		created, failed = 40, 40
 	}
