@@ -35,8 +35,8 @@ type Options struct {
 	PadiSocket string
 	// ToolsDir is the directory that the PATH of every terminal begins with.
 	ToolsDir string
-	// RunDir is a directory of the daemon's own; the init files of a spawn live below it. Empty means the system's
-	// directory for temporary files.
+	// RunDir is a directory of this daemon alone; the init files of a spawn live below it, and what a daemon that crashed
+	// left of them is removed. Empty means the system's directory for temporary files.
 	RunDir string
 	// Environ is the daemon's environment; nil means os.Environ().
 	Environ []string
@@ -72,6 +72,8 @@ func New(o Options) *Host {
 	}
 	if o.RunDir == "" {
 		o.RunDir = os.TempDir()
+	} else {
+		clearInitFiles(o.RunDir)
 	}
 	return &Host{
 		opts: o, log: o.Log, user: whoami(o.Environ), closing: make(chan struct{}),

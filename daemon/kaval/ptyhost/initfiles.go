@@ -12,6 +12,16 @@ import (
 // initFiles are the files of one spawn in a private directory. Nil is a spawn without any.
 type initFiles struct{ dir string }
 
+const initPrefix = "init-"
+
+// clearInitFiles removes what a daemon that crashed left in its directory.
+func clearInitFiles(runDir string) {
+	left, _ := filepath.Glob(filepath.Join(runDir, initPrefix+"*")) // the pattern is well formed, the only error there is
+	for _, dir := range left {
+		_ = os.RemoveAll(dir)
+	}
+}
+
 // writeInitFiles writes the files of a spawn, readable by this user alone. An error leaves nothing behind.
 func writeInitFiles(runDir string, files []kaval.InitFile) (*initFiles, error) {
 	if len(files) == 0 {
@@ -22,7 +32,7 @@ func writeInitFiles(runDir string, files []kaval.InitFile) (*initFiles, error) {
 			return nil, kaval.Invalidf("init file %q does not stay inside its directory", f.Name)
 		}
 	}
-	dir, err := os.MkdirTemp(runDir, "init-")
+	dir, err := os.MkdirTemp(runDir, initPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("%w: make a directory for init files: %w", kaval.ErrSpawn, err)
 	}
@@ -75,6 +85,6 @@ func (fs *initFiles) expandAll(list []string) []string {
 
 func (fs *initFiles) remove() {
 	if fs != nil {
-		_ = os.RemoveAll(fs.dir) // below a directory of the daemon's own, which is cleared at its next start
+		_ = os.RemoveAll(fs.dir) // the next start clears what could not be removed
 	}
 }

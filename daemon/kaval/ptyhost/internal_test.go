@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -151,5 +152,19 @@ func TestTombstones(t *testing.T) {
 	ts.drop("500")
 	if _, ok := ts.find("500"); ok {
 		t.Error("an id in use anew is remembered as dead")
+	}
+}
+
+func TestInitFilesOfACrashAreCleared(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := writeInitFiles(dir, []kaval.InitFile{{Name: "a/b", Content: "c"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/kept", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	New(Options{RunDir: dir}).Close()
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "kept" {
+		t.Errorf("left are %v, %v", left, err)
 	}
 }
