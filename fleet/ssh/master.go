@@ -188,7 +188,11 @@ func (o *Options) runMaster(ctx context.Context, t Target, path string) error {
 	reading.Go(func() { o.listen(r, said) })
 	err = cmd.Wait()
 	stop()
-	r.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if err == nil {
+		r.Close() // the master holds the other end and has nothing more to say
+	} else {
+		r.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) // a proxy may hold it still
+	}
 	reading.Wait()
 	if err == nil {
 		return nil
