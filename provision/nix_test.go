@@ -505,3 +505,42 @@ type blocked struct{}
 func (blocked) Read([]byte) (int, error)  { select {} }
 func (blocked) Write([]byte) (int, error) { select {} }
 func (blocked) Close() error              { return nil }
+
+func TestOldBuildsGoAndRunningOnesStay(t *testing.T) {
+	b := testBuild(t, "prune", 0)
+	h := newHost(t)
+	h.env = append(h.env, "HOME="+mounted(t, "size=300m"))
+	f := withoutNix(h.probe(t, b))
+	builds := f.Places[0].Dir
+	sleep, err := os.ReadFile(need(t, "sleep", "coreutils"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-(keepDays + 5) * 24 * time.Hour)
+	put := func(name string, at time.Time) string {
+		dir := filepath.Join(builds, name)
+		putBuild(t, b, dir)
+		if err := os.WriteFile(filepath.Join(dir, "bin", Program), sleep, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(dir, at, at); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	unused, running, recent := put("unused", old), put("running", old), put("recent", time.Now())
+	daemon := exec.Command(filepath.Join(running, "bin", "padi"), "100")
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Wait()
+	defer daemon.Process.Kill()
+	if _, err := Install(t.Context(), h, f, b, nil); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{unused: false, running: true, recent: true} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s: there %v, want %v", dir, err == nil, want)
+		}
+	}
+}
