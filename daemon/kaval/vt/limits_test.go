@@ -133,6 +133,28 @@ func TestEveryStyleLinkAndClusterInUseIsKeptAndNoOther(t *testing.T) {
 	}
 }
 
+func TestLinksInARenderingAreBounded(t *testing.T) {
+	term := New(Options{Cols: 120, Rows: 40, Scrollback: 100})
+	uri := "http://e.com/" + strings.Repeat("x", 3500)
+	for y := range 80 {
+		for x := range 120 {
+			fmt.Fprintf(term, "\x1b]8;;%s%d\x1b\\%c", uri, x%2, 'a'+(x+y)%26)
+		}
+	}
+	drawn := term.Render(100)
+	if len(drawn) > 2*maxLinksOut {
+		t.Errorf("a rendering of %d bytes", len(drawn))
+	}
+	fresh := New(Options{Cols: 120, Rows: 40, Scrollback: 100})
+	fresh.Write(drawn)
+	if got, want := fresh.Text(Extent{}), term.Text(Extent{}); got != want {
+		t.Errorf("shows %.80q, want %.80q", got, want)
+	}
+	if len(linkRuns(fresh)) != 0 || len(linkRuns(term)) != 120*40 {
+		t.Error("the links at the end were kept, or none were there")
+	}
+}
+
 func TestRepliesAreBounded(t *testing.T) {
 	term := small()
 	term.Write(bytes.Repeat([]byte("\x1b[c\x1b[6n\x1b[>q"), 100_000))

@@ -2,13 +2,18 @@ package vt
 
 import "slices"
 
-// maxSnap bounds how far a rendering goes back to the start of a wrapped line.
-const maxSnap = 1000
+const (
+	// maxSnap bounds how far a rendering goes back to the start of a wrapped line.
+	maxSnap = 1000
+	// maxLinksOut bounds the bytes of links in one rendering. They stand for nothing on the screen and could be thousands for
+	// each cell of it.
+	maxLinksOut = 1 << 20
+)
 
 // Render gives bytes that draw the same screen on a cleared terminal of the same size with its modes at their defaults: up to
 // historyLines of the history above it, the cells with their attributes and links, both screens if the alternate one is shown, and
 // then the modes, saved cursors, tab stops, character sets, keyboard flags and the cursor. The title is not among them, nor
-// synchronized output. The history starts with the start of a line: if the cut would fall within a wrapped one, it begins further up.
+// synchronized output, and of links no more than a megabyte. The history starts with the start of a line: if the cut would fall within a wrapped one, it begins further up.
 func (t *Terminal) Render(historyLines int) []byte {
 	p := painter{t: t, b: make([]byte, 0, 4096)}
 	p.lines(t.snap(historyLines))
@@ -71,6 +76,8 @@ type painter struct {
 	pen  style
 	row  row // decoded history
 	prev cell
+	// links is how many bytes of links were painted.
+	links int
 	// filler says that the row before ended in an empty column, which a wide character after it leaves by itself.
 	filler bool
 }
@@ -212,6 +219,9 @@ func (p *painter) beyondASCII(c cell) {
 }
 
 func (p *painter) setStyle(s style) {
+	if p.links > maxLinksOut {
+		s.link = 0
+	}
 	if s == p.pen {
 		return
 	}
@@ -242,6 +252,7 @@ func (p *painter) sgr() {
 }
 
 func (p *painter) link(l link) {
+	p.links += len(l.uri) + len(l.id)
 	p.b = append(p.b, "\x1b]8;"...)
 	if l.id != "" {
 		p.b = append(append(p.b, "id="...), l.id...)
