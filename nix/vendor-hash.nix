@@ -1,1 +1,1 @@
-"sha256-5Y/t95TyftcB21vYlKLj6yeedhil1tTCas1fBCDMZ2s="
+"sha256-rSdhYdMEkaeSpHAk3Dh8b5GcjUNccRzw1pZx7go2RWE="

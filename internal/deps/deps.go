@@ -2,6 +2,7 @@
 package deps
 
 import (
+	_ "github.com/BurntSushi/toml"
 	_ "github.com/coder/websocket"
 	_ "github.com/creack/pty"
 	_ "github.com/google/go-cmp/cmp"
