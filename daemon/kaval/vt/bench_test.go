@@ -41,6 +41,10 @@ func streams() map[string][]byte {
 			}
 			return append(b, "\x1b[?25h\x1b[?2026l"...)
 		}),
+		"mixed": fill(func(b []byte) []byte {
+			return fmt.Appendf(b, "\x1b[1;32m✔\x1b[0m \x1b[38;5;%dm建て中\x1b[0m \x1b[2m%s\x1b[0m\x1b[K e\u0301 👍🏽 ⚠\ufe0f\r\n",
+				r.IntN(256), words[r.IntN(len(words))])
+		}),
 		"cjk": fill(func(b []byte) []byte {
 			for range 20 + r.IntN(30) {
 				b = append(b, string(rune(0x4e00+r.IntN(8000)))...)

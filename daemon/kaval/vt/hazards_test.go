@@ -47,6 +47,22 @@ func TestNarrowingWrapsTheCursorLine(t *testing.T) {
 	}
 }
 
+func TestNarrowingKeepsWhatIsRightOfTheCursor(t *testing.T) {
+	for _, above := range []int{0, 1, 4} {
+		term := New(Options{Cols: 40, Rows: 5, Scrollback: 100})
+		term.Write([]byte(strings.Repeat("output\r\n", above) + "$ a long command line in the works\x1b[1;3H"))
+		fmt.Fprintf(term, "\x1b[%d;9H", above+1) // in the middle of it
+		term.Resize(10, 5)
+		term.Resize(40, 5)
+		if got, want := lines(term)[above], "$ a long command line in the works"; got != want {
+			t.Errorf("below %d lines it is %q, want %q", above, got, want)
+		}
+		if s := term.Snapshot(); s.CursorX != 8 || s.CursorY != above {
+			t.Errorf("below %d lines the cursor is at %d,%d", above, s.CursorX, s.CursorY)
+		}
+	}
+}
+
 func TestHistoryPagesStayWhileLinesAreDropped(t *testing.T) {
 	term := New(Options{Cols: 20, Rows: 5, Scrollback: 50})
 	say := func(from, to int) {

@@ -193,7 +193,8 @@ func (t *Terminal) join(r rune, p props) bool {
 	if c&clusterBit != 0 && len(t.clusters[c&runeMask])+utf8.RuneLen(r) > maxCluster {
 		return true
 	}
-	text := utf8.AppendRune(t.appendText(nil, c), r)
+	var buf [maxCluster + utf8.UTFMax]byte
+	text := utf8.AppendRune(t.appendText(buf[:0], c), r)
 	row.cells[x] = c&^contentMask | c&wideBit | cell(t.clusterFor(c, text))
 	row.used = max(row.used, x+1)
 	row.gen = t.gen

@@ -125,6 +125,52 @@ func TestRenderReplaysToTheSameState(t *testing.T) {
 	}
 }
 
+// logical is the text of history and main screen with wrapped rows joined.
+func logical(t *Terminal) string {
+	var b []byte
+	add := func(text []byte, cont, filler bool) {
+		if !cont && b != nil {
+			b = append(bytes.TrimRight(b, " "), '\n')
+		}
+		if filler {
+			text = text[:len(text)-1]
+		}
+		b = append(b, text...)
+	}
+	for i := range t.hist.len() {
+		r := t.hist.row(&t.interner, i, t.cols)
+		add(paddedText(t, r), r.cont, r.cells[t.cols-1]&fillerBit != 0)
+	}
+	for _, r := range t.main.rows {
+		add(paddedText(t, r), r.cont, r.cells[t.cols-1]&fillerBit != 0)
+	}
+	return string(bytes.TrimRight(b, " \n"))
+}
+
+func paddedText(t *Terminal, r *row) (b []byte) {
+	for _, c := range r.cells {
+		b = t.appendText(b, c)
+	}
+	return b
+}
+
+func TestAChangeOfWidthKeepsTheText(t *testing.T) {
+	for name, in := range inputs(t) {
+		term := New(Options{Cols: 20, Rows: 6, Scrollback: 10_000})
+		feed(term, in, 0)
+		feed(term, []byte("\x18\x1b[?1049l\x1b[r\x1b[999;999H"), 0) // whatever it is in the middle of; nothing is below the cursor
+		want := logical(term)
+		for _, cols := range []int{7, 33, 2, 100, 5, 20} {
+			term.Resize(cols, term.rows)
+			check(t, term)
+			if got := logical(term); got != want {
+				t.Errorf("%s at %d columns: %q, want %q", name, cols, got, want)
+				break
+			}
+		}
+	}
+}
+
 func TestALoadedTerminalGoesOnAsTheSavedOne(t *testing.T) {
 	for name, in := range inputs(t) {
 		for _, part := range []int{len(in) / 2, len(in) - 1} {

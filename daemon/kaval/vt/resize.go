@@ -128,7 +128,7 @@ func (t *Terminal) rewrap(cols int) {
 		old.push(&t.interner, r)
 	}
 	first := old.end() - int64(last+1)
-	onLast := main.y == t.rows-1
+	full := last == t.rows-1
 	cursor := spot{line: first + int64(main.y), x: main.x}
 	saved := spot{line: first + int64(min(main.saved.y, last)), x: main.saved.x}
 	if main.pend {
@@ -143,7 +143,7 @@ func (t *Terminal) rewrap(cols int) {
 	w.new.maxLines, w.new.limit, w.new.maxBytes = old.maxLines, math.MaxInt, old.maxBytes
 	w.run()
 
-	at := w.screenTop(cursor, top, onLast)
+	at := w.screenTop(cursor, top, full)
 	main.rows = newRows(cols, t.rows)
 	from := int(at - w.new.first())
 	for y := 0; y < t.rows && from+y < w.new.len(); y++ {
@@ -296,13 +296,12 @@ func trimCells(c []cell) []cell {
 	return c[:n]
 }
 
-// screenTop is the line that the screen begins with. A cursor in the last row stays there. Otherwise the screen keeps its top, unless
-// text would fall off below; the cursor stays on it in any case.
-func (w *wrapper) screenTop(cursor, top spot, onLast bool) int64 {
-	rows := int64(w.t.rows)
-	at := cursor.line - rows + 1
-	if !onLast {
-		at = min(cursor.line, max(top.line, w.new.end()-rows))
+// screenTop is the line that the screen begins with. A screen that was full to its last row stays full if there are lines enough;
+// another keeps its top, unless text would fall off below. In any case the cursor stays on it.
+func (w *wrapper) screenTop(cursor, top spot, full bool) int64 {
+	at := w.new.end() - int64(w.t.rows)
+	if !full {
+		at = max(at, top.line)
 	}
-	return max(at, w.new.first())
+	return max(min(at, cursor.line), w.new.first())
 }
