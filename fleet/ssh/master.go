@@ -26,9 +26,9 @@ const (
 	answerWithin = 8 * time.Second
 	// connectWithin bounds a whole login, touch of a hardware key included.
 	connectWithin = 90 * time.Second
-	// generations is how many sockets one target may have: a master that does not answer keeps its own, and removes it when
-	// it ends, so the next one needs another name.
-	generations = 4
+	// generations is how many masters one target may have. One that does not answer keeps its socket and removes it when it
+	// ends, so the next one needs another name; one that has all the sessions that the server allows gets one beside it.
+	generations = 8
 	// maxSocket is the longest path that every system takes, less what OpenSSH adds while it makes the socket.
 	maxSocket = 103 - 18
 )
@@ -42,7 +42,7 @@ func (o *Options) dialMaster(ctx context.Context, t Target) (*Conn, error) {
 	free := ""
 	for n := range generations {
 		path := fmt.Sprintf("%s.%d", base, n)
-		c, err := attach(ctx, path)
+		c, err := share(ctx, base, path)
 		if err == nil {
 			c.shared = true
 			return c, nil
@@ -50,18 +50,54 @@ func (o *Options) dialMaster(ctx context.Context, t Target) (*Conn, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if free == "" && !errors.Is(err, errNoAnswer) {
+		if free == "" && !errors.Is(err, errNoAnswer) && !errors.Is(err, errFull) {
 			free = path
 		}
 	}
 	if free == "" {
-		return nil, &fault.Error{Code: fault.Timeout, Stage: "connect", Who: fault.Host, Detail: "the connections to this host do not answer",
-			Remedy: "wait half a minute for them to end"}
+		return nil, &fault.Error{Code: fault.Timeout, Stage: "connect", Who: fault.Host,
+			Detail: fmt.Sprintf("%d connections to this host are in use or do not answer", generations), Remedy: "wait for some of them to end"}
 	}
 	if c := o.usersMaster(ctx, t); c != nil {
 		return c, nil
 	}
-	return o.startMaster(ctx, t, free)
+	return o.startMaster(ctx, t, base, free)
+}
+
+// sharers is how many connections share a master of ours. OpenSSH closes somebody else's session when one that was opened
+// this way is refused for lack of room, so the room must not run out: sshd's MaxSessions is 10 unless set, and a connection
+// may have two sessions for a moment. Where it did run out, a mark is left and nothing is shared at once any more.
+const sharers = 4
+
+// share takes one of the places at a master of ours and attaches to it.
+func share(ctx context.Context, base, path string) (*Conn, error) {
+	if _, err := os.Lstat(path); err != nil {
+		return nil, err
+	}
+	places := sharers
+	if _, err := os.Lstat(base + ".few"); err == nil {
+		places = 1
+	}
+	for n := range places {
+		place, err := tryLock(fmt.Sprintf("%s.%d.place", path, n))
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		c, err := attach(ctx, path)
+		if errors.Is(err, errFull) {
+			os.WriteFile(base+".few", nil, 0o600) // without it the next dial finds out again
+		}
+		if err != nil {
+			place.Close()
+			return nil, err
+		}
+		c.closers = append(c.closers, place)
+		return c, nil
+	}
+	return nil, errFull
 }
 
 // usersMaster attaches to the live master that the user's own configuration names, or gives nil.
@@ -77,7 +113,11 @@ func (o *Options) usersMaster(ctx context.Context, t Target) *Conn {
 	if path == "" || path == "none" {
 		return nil
 	}
-	c, err := attach(ctx, conf.expand(path))
+	path = conf.expand(path)
+	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeSocket == 0 || !o.hasRoom(ctx, t, path) {
+		return nil
+	}
+	c, err := attach(ctx, path)
 	if err != nil {
 		return nil
 	}
@@ -85,7 +125,31 @@ func (o *Options) usersMaster(ctx context.Context, t Target) *Conn {
 	return c
 }
 
-var errNoAnswer = errors.New("the master does not answer")
+// hasRoom asks a master that others use for a session in the way that is harmless when the server refuses it.
+func (o *Options) hasRoom(ctx context.Context, t Target, path string) bool {
+	program, err := o.program()
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	args := append(o.configArgs(), "-T", "-n", "-x", "-S", path)
+	for _, opt := range []string{"ControlMaster=no", "ProxyJump=none", "ProxyCommand=false", "ProxyUseFdpass=no", "BatchMode=yes", "RequestTTY=no",
+		"RemoteCommand=none", "PermitLocalCommand=no", "ClearAllForwardings=yes", "ForkAfterAuthentication=no", "SessionType=default"} {
+		args = append(args, "-o", opt)
+	}
+	cmd := exec.CommandContext(ctx, program, append(append(args, t.args()...), "exit 0")...)
+	cmd.Env = o.environ()
+	cmd.WaitDelay = time.Second
+	err = cmd.Run()
+	exit, ran := errors.AsType[*exec.ExitError](err)
+	return err == nil || ran && exit.ExitCode() != 255
+}
+
+var (
+	errNoAnswer = errors.New("the master does not answer")
+	errFull     = errors.New("the server allows no further session on this connection")
+)
 
 // attach speaks to a control socket and opens a first session through it, which proves that the line behind it lives.
 func attach(ctx context.Context, path string) (*Conn, error) {
@@ -109,33 +173,40 @@ func attach(ctx context.Context, path string) (*Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errNoAnswer)
 	defer cancel()
 	s, err := c.open(ctx)
-	if _, refused := errors.AsType[*xssh.OpenChannelError](err); err != nil && !refused {
-		c.Close()
-		return nil, fmt.Errorf("%w: %w", errNoAnswer, err)
-	}
 	if err == nil {
 		c.first <- s
+		return c, nil
 	}
-	return c, nil
+	c.Close()
+	if _, refused := errors.AsType[*xssh.OpenChannelError](err); refused {
+		return nil, fmt.Errorf("%w: %w", errFull, err)
+	}
+	return nil, fmt.Errorf("%w: %w", errNoAnswer, err)
 }
 
 // startMaster starts a master of ours at path, unless someone else is just doing so, and attaches to it.
-func (o *Options) startMaster(ctx context.Context, t Target, path string) (*Conn, error) {
+func (o *Options) startMaster(ctx context.Context, t Target, base, path string) (*Conn, error) {
 	unlock, err := lock(ctx, path+".lock")
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if c, err := attach(ctx, path); err == nil { // whoever had the lock made it
+	if c, err := share(ctx, base, path); err == nil { // whoever had the lock made it
 		c.shared = true
 		return c, nil
+	} else if errors.Is(err, errFull) || errors.Is(err, errNoAnswer) {
+		unlock()
+		return o.dialMaster(ctx, t) // and others were quicker to use it; the next one has another path
 	} else if errors.Is(err, syscall.ECONNREFUSED) {
 		os.Remove(path) // dead, and ours: the directory is, and the lock is held
 	}
 	if err := o.runMaster(ctx, t, path); err != nil {
 		return nil, err
 	}
-	c, err := attach(ctx, path)
+	c, err := share(ctx, base, path)
+	if errors.Is(err, errFull) {
+		return nil, sessionFault(err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("attach to the new ssh master: %w: %w", errLocal, err)
 	}
@@ -306,24 +377,31 @@ func ownDir(dir string) error {
 	return nil
 }
 
-// lock takes a lock that ends with this process, whatever happens to it.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+// tryLock takes a lock that ends with this process, whatever happens to it; EWOULDBLOCK when somebody has it.
+func tryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errLocal, err)
 	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%w: lock %s: %w", errLocal, path, err)
+	}
+	return f, nil
+}
+
+// lock is tryLock that waits. The unlock may be called twice.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		f, err := tryLock(path)
 		if err == nil {
 			return func() { f.Close() }, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			f.Close()
-			return nil, fmt.Errorf("%w: lock %s: %w", errLocal, path, err)
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():
-			f.Close()
 			return nil, context.Cause(ctx)
 		case <-time.After(20 * time.Millisecond):
 		}

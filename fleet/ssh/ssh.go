@@ -185,8 +185,13 @@ func (c *Conn) Shared() bool { return c.shared }
 // Warnings are what the user should know about how the connection came to be.
 func (c *Conn) Warnings() []string { return c.warnings }
 
-// DialUnix opens a connection to a unix socket on the host. It fails where the server allows no forwarding.
+// DialUnix opens a connection to a unix socket on the host. It fails where the server allows no forwarding, and over a master:
+// when a server refuses a channel that was opened through an OpenSSH 9.2 master this way, the master later closes another
+// session in its place, or loses the whole connection.
 func (c *Conn) DialUnix(ctx context.Context, path string) (net.Conn, error) {
+	if c.kind == Master {
+		return nil, fmt.Errorf("dial %s on %s over an ssh master: %w", path, c.host, errors.ErrUnsupported)
+	}
 	conn, err := c.client.DialContext(ctx, "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s on %s: %w", path, c.host, err)
