@@ -40,7 +40,12 @@ func chain(t *testing.T, host string, flags ...string) {
 		t.Helper()
 		return c.ok(name, append(append([]string{verb}, at...), rest...)...)
 	}
-	id := verb("padi-tui", "create", "--toplevel", "--", "sh")
+	made := c.run("padi-tui", append([]string{"create"}, append(at, "--toplevel", "--", "sh")...)...)
+	if made.code != 0 {
+		t.Fatal(made)
+	}
+	t.Log(made.stderr)
+	id := strings.TrimSuffix(made.stdout, "\n")
 	if !regexp.MustCompile(`^[0-9a-f-]{36}$`).MatchString(id) {
 		t.Fatalf("create printed %q, not an id", id)
 	}
@@ -66,8 +71,8 @@ func chain(t *testing.T, host string, flags ...string) {
 	untilShown(screen, "shown-42")
 	screen = unwrap(verb("kaval-tui", "snapshot", id, "--viewport"))
 
-	tool := firstMatch(t, `(/[^ ;]+/bin/padi-tui)`, screen)
-	socket := firstMatch(t, `(/[^ ;]+/padi\.sock)`, screen)
+	tool := firstMatch(t, `(/[^\s;]+/bin/padi-tui)`, screen)
+	socket := firstMatch(t, `(/(?:tmp|run)[^\s;]*/padi\.sock)`, screen)
 	pid := daemonPID(c, host, socket)
 	exe := c.ssh(host, "readlink /proc/"+pid+"/exe")
 	if got := c.ssh(host, "readlink -f "+tool); got != exe {

@@ -154,8 +154,8 @@ func TestBadUsageNeverDials(t *testing.T) {
 		{"kaval-tui", "snapshot", "--host", host, "abc", "--viewport", "--tail", "3"},
 	} {
 		r := c.run(argv[0], argv[1:]...)
-		if r.code != 1 || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, argv[0]+": ") {
-			t.Errorf("%v: want exit 1 and one line: %v", argv, r)
+		if r.code != 1 || r.stdout != "" || strings.Count(r.stderr, argv[0]+": ") != 1 || !strings.HasPrefix(r.stderr, argv[0]+": ") {
+			t.Errorf("%v: want exit 1 and one message: %v", argv, r)
 		}
 	}
 	if calls := c.sshCalls(); len(calls) != 0 {
