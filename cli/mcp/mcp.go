@@ -16,9 +16,11 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"syscall"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -55,10 +57,15 @@ func serve(ctx context.Context, transport sdk.Transport, opts Options) error {
 	s := newServer(l, opts)
 	defer s.watch.wait()
 	defer cancel()
-	if err := s.mcp.Run(ctx, transport); err != nil && ctx.Err() == nil {
+	if err := s.mcp.Run(ctx, transport); err != nil && ctx.Err() == nil && !left(err) {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
+}
+
+// left reports whether an error says that the client has gone, which ends a server in order.
+func left(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.EPIPE)
 }
 
 type server struct {
