@@ -18,6 +18,10 @@ var passed = map[string]envClass{
 	"XDG_RUNTIME_DIR": operational, "XDG_CONFIG_HOME": operational, "XDG_DATA_HOME": operational,
 	"XDG_CACHE_HOME": operational, "XDG_STATE_HOME": operational, "SSH_AUTH_SOCK": operational, "DISPLAY": operational,
 	"WAYLAND_DISPLAY": operational, "XAUTHORITY": operational, "DBUS_SESSION_BUS_ADDRESS": operational, "TMPDIR": operational,
+
+	// Where the daemons of a private fleet are: a tool in its terminals that did not know would start a second one for the same
+	// state root.
+	"KOLU_RUNTIME_DIR": operational,
 }
 
 type envClass int
