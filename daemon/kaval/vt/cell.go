@@ -42,6 +42,13 @@ func (r *row) fill(a, b int, c cell) {
 	r.used = max(r.used, b)
 }
 
+// unfill makes an empty last column an ordinary blank, before it goes elsewhere.
+func (r *row) unfill() {
+	if last := len(r.cells) - 1; r.cells[last]&fillerBit != 0 {
+		r.cells[last] &^= contentMask
+	}
+}
+
 // isBlank reports that a cell shows nothing in the default style.
 func (c cell) isBlank() bool { return c == 0 || c == ' ' }
 

@@ -220,21 +220,23 @@ func (t *Terminal) csiIntermediate(final byte) {
 		}
 		t.penStale = true
 	case inter == '\'' && (final == '}' || final == '~'):
-		t.columns(t.param(0, 1), final == '}')
+		t.columns(t.x, t.param(0, 1), final == '}')
+	case inter == ' ' && (final == '@' || final == 'A'):
+		t.columns(0, t.param(0, 1), final == 'A')
 	}
 }
 
-// columns inserts or deletes columns at the cursor in every row of the region (DECIC, DECDC).
-func (t *Terminal) columns(n int, insert bool) {
+// columns inserts or deletes columns at x in every row of the region (DECIC, DECDC, and SR, SL at the left edge).
+func (t *Terminal) columns(x, n int, insert bool) {
 	if t.y < t.top || t.y > t.bottom {
 		return
 	}
 	t.pend = false
 	for _, r := range t.cur.rows[t.top : t.bottom+1] {
 		if insert {
-			t.insertCells(r, t.x, n)
+			t.insertCells(r, x, n)
 		} else {
-			t.deleteCells(r, t.x, n)
+			t.deleteCells(r, x, n)
 		}
 	}
 }

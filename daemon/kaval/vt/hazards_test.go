@@ -249,3 +249,39 @@ func TestRowGenerations(t *testing.T) {
 		t.Error("rows outside the screen have a generation")
 	}
 }
+
+func TestBackspaceGoesBackOverASoftWrapIfAsked(t *testing.T) {
+	for _, tt := range []struct{ name, in, want string }{
+		{"not asked", "abcdefg\b\b\b\b\bX", "abcde|Xg"},
+		{"asked", "\x1b[?45habcdefg\b\b\b\bX", "abcXe|fg"},
+		{"from a pending wrap", "\x1b[?45habcde\bX", "abcdX|"},
+		{"not over a hard end", "\x1b[?45habc\r\nf\b\b\bX", "abc|X"},
+		{"over a column left empty", "\x1b[?45habcd中\b\b\bX", "abcX|中"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			term := New(Options{Cols: 5, Rows: 2})
+			term.Write([]byte(tt.in))
+			if got := strings.Join(lines(term), "|"); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestColumnsAndShifts(t *testing.T) {
+	for _, tt := range []struct{ name, in, want string }{
+		{"DECIC", "abcde\r\nfghij\x1b[1;3H\x1b[2'}", "ab  c|fg  h"},
+		{"DECDC", "abcde\r\nfghij\x1b[1;3H\x1b[2'~", "abe|fgj"},
+		{"SL", "abcde\r\nfghij\x1b[1;3H\x1b[2 @", "cde|hij"},
+		{"SR", "abcde\r\nfghij\x1b[1;3H\x1b[2 A", "  abc|  fgh"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			term := New(Options{Cols: 5, Rows: 2})
+			term.Write([]byte(tt.in))
+			if got := strings.Join(lines(term), "|"); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			check(t, term)
+		})
+	}
+}

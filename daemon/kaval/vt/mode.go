@@ -22,6 +22,8 @@ func (t *Terminal) flag(m int) *bool {
 		return &t.modes.Autowrap
 	case 12:
 		return &t.modes.CursorBlink
+	case 45:
+		return &t.modes.ReverseWrap
 	case 66:
 		return &t.modes.ApplicationKeypad
 	case 1004:

@@ -401,8 +401,7 @@ func (t *Terminal) control(b byte) {
 	case 0x07:
 		t.emit(Event{Kind: EventBell})
 	case 0x08:
-		t.pend = false
-		t.x = max(t.x-1, 0)
+		t.backspace()
 	case 0x09:
 		t.tab(1)
 	case 0x0a, 0x0b, 0x0c:

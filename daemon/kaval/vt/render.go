@@ -408,6 +408,7 @@ func (p *painter) modes() {
 	}{
 		{m.ApplicationCursor, "\x1b[?1h"},
 		{m.ApplicationKeypad, "\x1b="},
+		{m.ReverseWrap, "\x1b[?45h"},
 		{m.BracketedPaste, "\x1b[?2004h"},
 		{m.Newline, "\x1b[20h"},
 		{m.ReverseScreen, "\x1b[?5h"},

@@ -88,6 +88,7 @@ func (s *screen) shift(n, rows int) {
 // crop cuts or pads every row of a screen.
 func (t *Terminal) crop(s *screen, cols int) {
 	for i, r := range s.rows {
+		r.unfill()
 		n := &row{cells: make([]cell, cols)}
 		n.used = copy(n.cells, r.cells[:min(r.used, cols)])
 		if n.used == cols && n.cells[cols-1]&wideBit != 0 {

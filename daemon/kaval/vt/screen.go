@@ -89,6 +89,23 @@ func (t *Terminal) tab(n int) {
 	}
 }
 
+func (t *Terminal) backspace() {
+	back := t.modes.ReverseWrap && t.modes.Autowrap
+	switch r := t.cur.rows[t.y]; {
+	case t.pend && back: // from beyond the last column to it
+	case t.x > 0:
+		t.x--
+	case back && r.cont && t.y > t.top && t.y <= t.bottom:
+		r.cont = false
+		t.y--
+		t.x = t.cols - 1
+		if t.x > 0 && t.cur.rows[t.y].cells[t.x]&fillerBit != 0 {
+			t.x--
+		}
+	}
+	t.pend = false
+}
+
 func (t *Terminal) lineFeed() {
 	t.pend = false
 	switch {
@@ -252,6 +269,7 @@ func (t *Terminal) insertCells(r *row, x, n int) {
 		r.cells[x-1] &^= contentMask
 		r.cells[x] &^= contentMask
 	}
+	r.unfill()
 	copy(r.cells[x+n:], r.cells[x:])
 	r.used = t.cols
 	r.fill(x, x+n, 0)
@@ -281,6 +299,7 @@ func (t *Terminal) deleteCells(r *row, x, n int) {
 	blank := t.blank()
 	r.gen = t.gen
 	t.splitEdges(r, x, x+n)
+	r.unfill()
 	copy(r.cells[x:], r.cells[x+n:])
 	r.used = t.cols
 	r.fill(t.cols-n, t.cols, blank)

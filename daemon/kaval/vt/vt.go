@@ -86,6 +86,7 @@ type Modes struct {
 	Insert            bool
 	Origin            bool
 	Autowrap          bool
+	ReverseWrap       bool // mode 45: a backspace goes back over a soft wrap
 	Newline           bool // LNM: line feed also returns, Enter sends both
 	ReverseScreen     bool
 	FocusReports      bool
