@@ -70,7 +70,7 @@ func (w WaitReport) Report(ctx context.Context, id kaval.TerminalID, f WaitFrame
 	case errors.Is(err, kaval.ErrGone):
 		f = WaitFrame{ID: id, Result: kaval.Gone}
 	case err != nil:
-		return err
+		return fmt.Errorf("wait for %s: %w", id.Short(), err)
 	}
 	if w.JSON {
 		if err := w.json(f); err != nil {

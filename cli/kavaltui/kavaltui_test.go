@@ -352,7 +352,7 @@ func TestWaitOutcomes(t *testing.T) {
 			`{"id":"` + idA + `","result":"gone","elapsedMs":50,"exitCode":7}`, "kaval-tui: aaaaaaaa exited before the condition was met — its terminal is gone\n"},
 		{"gone before", kaval.WaitResult{}, kaval.ErrGone, 3, `{"id":"` + idA + `","result":"gone"}`, "kaval-tui: aaaaaaaa exited before"},
 		{"closed", kaval.WaitResult{Result: kaval.Closed}, nil, 1, `{"id":"` + idA + `","result":"closed"}`, "kaval-tui: the daemon is going away"},
-		{"error", kaval.WaitResult{}, errors.New("the line broke"), 1, ``, "kaval-tui: the line broke\n"},
+		{"error", kaval.WaitResult{}, errors.New("the line broke"), 1, ``, "kaval-tui: wait for aaaaaaaa: the line broke\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -269,7 +269,7 @@ func TestWaitOutcomes(t *testing.T) {
 		{"gone", kaval.WaitResult{Result: kaval.Gone}, nil, nil, 3, `"gone"`, "padi-tui: aaaaaaaa exited"},
 		{"vanished", kaval.WaitResult{}, nil, kaval.ErrNoTerminal, 3, `"gone"`, "padi-tui: aaaaaaaa exited"},
 		{"closed", kaval.WaitResult{Result: kaval.Closed}, nil, nil, 1, `"closed"`, "padi-tui: the daemon is going away"},
-		{"error", kaval.WaitResult{}, nil, errors.New("the line broke"), 1, ``, "padi-tui: the line broke\n"},
+		{"error", kaval.WaitResult{}, nil, errors.New("the line broke"), 1, ``, "padi-tui: wait for aaaaaaaa: the line broke\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
