@@ -22,7 +22,7 @@ When the timeout of step 3 fires, the target is busy: press Enter all the same, 
 Done or not
   wait_outputSettled sees bytes: it works with every program and cannot tell "finished" from "is asking you".
   wait_agentState knows the agent: after a submit wait for ["working"] first, or the state of the turn before satisfies you at once;
-  then for ["awaiting","waiting"]. Add settledMs where the agent runs helpers that outlive its turn.
+  then for ["awaiting","waiting"]. Add settledMs where the agent starts tasks that outlive its turn.
   Read result: "met" is met; "timeout" means still going, wait again; "gone" means that the terminal has ended, so what you drove is
   dead; "closed" means that the line was lost over a live terminal, wait again.
   Always give timeoutMs, and less than your own client allows a call.
