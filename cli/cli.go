@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -92,13 +93,14 @@ func ExitCode(err error) int {
 	if err == nil {
 		return 0
 	}
-	if e, ok := errors.AsType[interface {
+	e, ok := errors.AsType[interface {
 		error
 		ExitCode() int
-	}](err); ok {
-		return e.ExitCode()
+	}](err)
+	if _, child := e.(*exec.ExitError); !ok || child { // how ssh ended is not how we end
+		return 1
 	}
-	return 1
+	return e.ExitCode()
 }
 
 // interrupted is the cause of a context that a signal ended.

@@ -61,26 +61,24 @@ func TestErrorsOfAHost(t *testing.T) {
 	host := s.host(t, "nonix", 3)
 	full := "mount -t tmpfs -o size=1m,mode=1777 tmpfs "
 	for _, tt := range []struct {
-		name   string
-		break_ string
-		mend   string
-		where  string
-		want   string
+		name  string
+		harm  string
+		mend  string
+		where string
+		want  string
 	}{
 		{"shell that prints nothing", "usermod -s /bin/true guest", "usermod -s /bin/bash guest", host + "-guest", `(?i)shell`},
 		{"no login allowed", "usermod -s /usr/sbin/nologin guest", "usermod -s /bin/bash guest", host + "-guest", `(?i)not available|login`},
 		{"forced command", `sed -i "s/^/command=\"echo only this\" /" /home/guest/.ssh/authorized_keys`, `sed -i "s/^command[^ ]* [^ ]* this. //" /home/guest/.ssh/authorized_keys`, host + "-guest", `(?i)only this|shell|command`},
 		{"start-up file that never stops talking", `mv /home/guest/.bashrc /home/guest/rc; echo "yes chatter" >/home/guest/.bashrc`, "mv /home/guest/rc /home/guest/.bashrc", host + "-guest", `(?i)chatter|print`},
-		{"no build for the system", `mv /bin/uname /bin/uname.real; printf "#!/bin/sh\ncase \$1 in -m) echo riscv64;; *) exec uname.real \"\$@\";; esac\n" >/bin/uname; chmod 755 /bin/uname`,
-			"mv /bin/uname.real /bin/uname", host, `(?i)riscv64`},
-		{"no such system", `mv /bin/uname /bin/uname.real; printf "#!/bin/sh\ncase \$1 in -s) echo Plan9;; *) exec uname.real \"\$@\";; esac\n" >/bin/uname; chmod 755 /bin/uname`,
-			"mv /bin/uname.real /bin/uname", host, `(?i)plan9`},
-		{"no space", full + "/home/nix; chown nix: /home/nix; mkdir /home/nix/.ssh; " + full + "/tmp; " + full + "/var/tmp; " + full + "/dev/shm",
-			"umount /home/nix /tmp /var/tmp /dev/shm", host, `(?i)space`},
+		{"no build for the system", uname("Linux riscv64"), "mv /bin/uname.real /bin/uname", host, `(?i)riscv64`},
+		{"no such system", uname("Plan9 amd64"), "mv /bin/uname.real /bin/uname", host, `(?i)plan9`},
+		{"no space", "install -d -o nix -g nix /home/nix/.local; " + full + "/home/nix/.local; " + full + "/tmp; " + full + "/var/tmp; " + full + "/dev/shm",
+			"umount /home/nix/.local /tmp /var/tmp /dev/shm", host, `(?i)space`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newClient(t)
-			b.in(t, host, tt.break_)
+			b.in(t, host, tt.harm)
 			defer b.in(t, host, tt.mend)
 			oneLine(t, c.run("padi-tui", "status", "--host", tt.where), "padi-tui", tt.where, tt.want)
 		})
@@ -88,6 +86,11 @@ func TestErrorsOfAHost(t *testing.T) {
 	t.Run("and after all that it works", func(t *testing.T) {
 		newClient(t).ok("padi-tui", "status", "--host", host)
 	})
+}
+
+// uname is a script that makes a host claim to be something else.
+func uname(words string) string {
+	return `mv /bin/uname /bin/uname.real; printf "#!/bin/sh\necho ` + words + `\n" >/bin/uname; chmod 755 /bin/uname`
 }
 
 // TestNowhereToExecute has a host where no place that the user can write to may hold a program.
@@ -104,7 +107,7 @@ func TestChangedHostKey(t *testing.T) {
 	b.do(t, "rekey", host)
 	for _, transport := range []string{"master", "native"} {
 		t.Run(transport, func(t *testing.T) {
-			oneLine(t, newClient(t).run("padi-tui", "status", "--host", host, "--ssh", transport), "padi-tui", host, `(?i)host key.*changed|changed.*host key`)
+			oneLine(t, newClient(t).run("padi-tui", "status", "--host", host, "--ssh", transport), "padi-tui", host, `(?i)another host key|shows the host key .* but .* has`)
 		})
 	}
 }

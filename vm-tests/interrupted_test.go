@@ -26,7 +26,7 @@ func TestKilledInTheMiddleOfAnUpload(t *testing.T) {
 				}
 				ended := make(chan error, 1)
 				go func() { ended <- cmd.Wait() }()
-				most := int64(i+1) * 1_100_000
+				most := int64(i+1) * 550_000 // what travels is packed: about 6.7 MB
 				until(t, "bytes on the wire", func() bool {
 					select {
 					case err := <-ended:
