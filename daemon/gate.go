@@ -117,9 +117,11 @@ func serving(socket string) bool { return probe(socket) == nil }
 
 func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
+// processAlive reports whether a process runs. One that has ended and that nobody has waited for, as is common where process 1 is no
+// init, does not.
 func processAlive(pid int) bool {
 	err := syscall.Kill(pid, 0)
-	return err == nil || errors.Is(err, syscall.EPERM)
+	return (err == nil || errors.Is(err, syscall.EPERM)) && !zombie(pid)
 }
 
 // claim is a gate that this process holds.

@@ -23,8 +23,8 @@ type Hello struct {
 	Executable string `json:"executable"`
 }
 
-// helloTimeout bounds one hello.
-const helloTimeout = 10 * time.Second
+// helloTimeout bounds one hello: a daemon that says nothing for so long does not answer.
+const helloTimeout = 8 * time.Second
 
 // ReadHello asks the daemon behind d who it is.
 func ReadHello(ctx context.Context, d Dialer) (Hello, error) {
@@ -33,6 +33,19 @@ func ReadHello(ctx context.Context, d Dialer) (Hello, error) {
 	client := HTTPClient(d)
 	defer client.CloseIdleConnections()
 	return hello(ctx, client)
+}
+
+// Greet asks the daemon of a home who it is. The error of one that is there and does not answer names its process, which is left
+// as it is.
+func Greet(ctx context.Context, h Home) (Hello, error) {
+	hello, err := ReadHello(ctx, Unix(h.Socket()))
+	if err == nil || Absent(err) {
+		return hello, err
+	}
+	if holder, gateErr := readGate(h.Gate()); gateErr == nil && holder.alive() {
+		return Hello{}, fmt.Errorf("%s (pid %d) is there at %s but does not answer, and is left alone: %w", h.Kind.Name, holder.pid, h.Socket(), err)
+	}
+	return Hello{}, fmt.Errorf("%s is there but does not answer: %w", h.Socket(), err)
 }
 
 func hello(ctx context.Context, client *http.Client) (Hello, error) {

@@ -23,12 +23,19 @@ type Home struct {
 }
 
 // HomeFor is the home of the daemon that belongs to a state root, in the runtime directory that lasts longest.
+// One in which another user sits at our name is passed over.
 func HomeFor(kind Kind, stateRoot string, getenv Getenv) Home {
-	return drawers(getenv)[0].home(kind, stateRoot)
+	all := drawers(getenv)
+	for i, d := range all {
+		if h := d.home(kind, stateRoot); (i == 0 || isDir(d.dir)) && !ofAnother(h.Dir) {
+			return h
+		}
+	}
+	return all[0].home(kind, stateRoot)
 }
 
 // Standalone is the home of a daemon that belongs to no state root.
-func Standalone(kind Kind, getenv Getenv) Home { return drawers(getenv)[0].home(kind, "") }
+func Standalone(kind Kind, getenv Getenv) Home { return HomeFor(kind, "", getenv) }
 
 // HomeAt is the home around an explicit socket path: every other file lies beside the socket.
 func HomeAt(kind Kind, socket, stateRoot string) Home {
@@ -94,13 +101,23 @@ func checkPrivate(dir string) error {
 	if !info.IsDir() {
 		return fmt.Errorf("%s is not a directory: refusing to use it", dir)
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Getuid() {
+	if ofAnother(dir) {
 		return fmt.Errorf("%s belongs to another user: refusing to use it", dir)
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 || perm&0o700 != 0o700 {
 		return fmt.Errorf("%s has mode %#o, must be 0700: refusing to use it — chmod 700 it if it is yours", dir, perm)
 	}
 	return nil
+}
+
+// ofAnother reports whether something of another user is at path.
+func ofAnother(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) != os.Getuid()
 }
 
 // WriteManifest records the state root of a home for those who scan.

@@ -57,7 +57,12 @@ func clearStale(path string) error {
 	case info.Mode().Type() != fs.ModeSocket:
 		return fmt.Errorf("bind %s: something that is no socket is there", path)
 	}
-	switch err := probe(path); {
+	err = probe(path)
+	for pause := pollFirst; err == nil && pause < settle; pause *= 2 { // one that was killed may listen until its last thread is gone
+		time.Sleep(pause)
+		err = probe(path)
+	}
+	switch {
 	case err == nil:
 		return fmt.Errorf("bind %s: another process serves it and holds no gate", path)
 	case !refused(err) && !errors.Is(err, fs.ErrNotExist):

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 )
 
 const (
@@ -77,4 +78,35 @@ func (l *LogFile) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.file.Close()
+}
+
+// boundLog keeps the log at path within limit while standard error goes there, as it does in a daemon that was started by [Start]:
+// one that has grown past it is kept as .old, and one that was removed is opened anew. What others append between two
+// calls is not bounded, so call it often.
+func boundLog(path string, limit int64) error {
+	out, err := os.Stderr.Stat()
+	if err != nil || !out.Mode().IsRegular() {
+		return nil
+	}
+	named, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && removed(out):
+	case err != nil || !os.SameFile(out, named) || out.Size() <= limit:
+		return nil
+	}
+	fresh, err := freshLog(path)
+	if err != nil {
+		return fmt.Errorf("roll log: %w", err)
+	}
+	defer fresh.Close()
+	if err := redirect(fresh, os.Stderr); err != nil {
+		return fmt.Errorf("roll log: %w", err)
+	}
+	return nil
+}
+
+// removed reports whether an open file has no name any more.
+func removed(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 0
 }

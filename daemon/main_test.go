@@ -20,21 +20,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roleVar makes the test binary a daemon: "serve" serves, "die" complains and ends, "mute" does nothing until it is told to end.
+// roleVar makes the test binary a daemon: "serve" serves, "die" complains and ends, "mute" does nothing until it is told to end,
+// "chatter" logs without end.
 const roleVar = "DAEMON_TEST_ROLE"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[0] == "guard" {
+		if err := Guard(context.Background(), os.Args[1], os.Stdin); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	switch os.Getenv(roleVar) {
 	case "serve":
 		os.Exit(serveRole())
 	case "die":
 		fmt.Fprintln(os.Stderr, "kaval: the moon is full")
 		os.Exit(1)
+	case "dial":
+		err := dialAndClose(context.Background(), os.Args[1])
+		fmt.Printf("absent=%v %v", Absent(err), err)
+		os.Exit(0)
+	case "chatter":
+		os.Exit(chatterRole())
 	case "mute":
 		waitForSignal()
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+// chatterRole writes numbered lines to its log, which it keeps bounded, and says on stdout when it is done.
+func chatterRole() int {
+	for i := range 100 {
+		fmt.Fprintf(os.Stderr, "line %d\n", i)
+		if err := boundLog(os.Args[1], 100); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
+	return 0
 }
 
 func waitForSignal() {
@@ -53,6 +78,7 @@ func serveRole() int {
 		LookupEnv: os.LookupEnv,
 		Open:      func(context.Context, Hello) (http.Handler, error) { return http.HandlerFunc(about), nil },
 		Ready:     func(Hello) { fmt.Println("ready") },
+		Guard:     []string{"guard"},
 		Log:       slog.New(slog.NewJSONHandler(os.Stderr, nil)),
 	})
 	switch {

@@ -15,3 +15,11 @@ func processStart(pid int) (time.Time, error) {
 	start := info.Proc.P_starttime
 	return time.Unix(start.Sec, int64(start.Usec)*int64(time.Microsecond)), nil
 }
+
+// stateZombie is SZOMB of <sys/proc.h>.
+const stateZombie = 5
+
+func zombie(pid int) bool {
+	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	return err == nil && info.Proc.P_stat == stateZombie
+}

@@ -14,14 +14,9 @@ const clockTick = 10 * time.Millisecond
 
 // processStart is when a process began.
 func processStart(pid int) (time.Time, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields, err := statFields(pid)
 	if err != nil {
 		return time.Time{}, err
-	}
-	// The name, in parentheses, may hold anything; field 22 counts from behind its end.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 20 {
-		return time.Time{}, fmt.Errorf("read start of process %d: short stat line", pid)
 	}
 	ticks, err := strconv.ParseInt(fields[19], 10, 64)
 	if err != nil {
@@ -29,6 +24,25 @@ func processStart(pid int) (time.Time, error) {
 	}
 	boot, err := bootTime()
 	return boot.Add(time.Duration(ticks) * clockTick), err
+}
+
+func zombie(pid int) bool {
+	fields, err := statFields(pid)
+	return err == nil && (fields[0] == "Z" || fields[0] == "X")
+}
+
+// statFields are those of /proc/<pid>/stat from the third, the state, on; at least up to the start, the 22nd.
+func statFields(pid int) ([]string, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, err
+	}
+	// The name, in parentheses, may hold anything; the fields count from behind its end.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 20 {
+		return nil, fmt.Errorf("read state of process %d: short stat line", pid)
+	}
+	return fields, nil
 }
 
 func bootTime() (time.Time, error) {

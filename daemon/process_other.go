@@ -9,3 +9,5 @@ import (
 
 // processStart is when a process began.
 func processStart(int) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }
+
+func zombie(int) bool { return false }

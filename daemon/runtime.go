@@ -3,7 +3,6 @@ package daemon
 import (
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
 )
 
@@ -34,36 +33,26 @@ func drawers(getenv Getenv) []drawer {
 	if dir := getenv(RuntimeVar); filepath.IsAbs(dir) {
 		return []drawer{{dir: filepath.Clean(dir)}}
 	}
-	tmp := drawer{dir: "/tmp", shared: true}
+	tmp, last := drawer{dir: "/tmp", shared: true}, drawer{dir: "/var/tmp", shared: true}
 	login := fmt.Sprintf("/run/user/%d", os.Getuid())
 	xdg := getenv("XDG_RUNTIME_DIR")
 	if !filepath.IsAbs(xdg) {
-		return []drawer{tmp, {dir: login}}
+		return []drawer{tmp, {dir: login}, last}
 	}
 	xdg = filepath.Clean(xdg)
 	all := []drawer{tmp, {dir: xdg}}
-	if isDir(xdg) && (xdg != login || lingers()) {
+	if isDir(xdg) && (xdg != login || thisMachine().lingers()) {
 		all = []drawer{{dir: xdg}, tmp}
 	}
 	if xdg != login {
 		all = append(all, drawer{dir: login})
 	}
-	return all
+	return append(all, last)
 }
 
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
-}
-
-// lingers reports whether the system keeps /run/user/<uid> when the last session of the user ends.
-func lingers() bool {
-	me, err := user.Current()
-	if err != nil {
-		return false
-	}
-	_, err = os.Stat(filepath.Join("/var/lib/systemd/linger", filepath.Base(me.Username)))
-	return err == nil
 }
 
 // elsewhere are the other homes that a daemon of the same key may have, in the other runtime directories.

@@ -29,6 +29,12 @@ type ServeConfig struct {
 	Drain func(ctx context.Context) error
 	// Ready is called once, when the socket answers and the daemon can be stopped cleanly.
 	Ready func(Hello)
+	// Restored is called after the home had vanished and was made again, maybe in another runtime directory, so that what else
+	// the daemon kept in it can be made again too.
+	Restored func(Home)
+	// Guard is the command line by which this executable calls [Guard] with one more argument. With it, a daemon that is bound to
+	// a process does not outlive it even when it hangs.
+	Guard []string
 	Log   *slog.Logger
 }
 
@@ -38,6 +44,7 @@ const (
 	drainTimeout = 30 * time.Second
 	headerLimit  = 30 * time.Second
 	touchEvery   = time.Hour
+	tendEvery    = 2 * time.Second
 )
 
 // Serve is a daemon: it returns when ctx ends, when it was drained, when its state root is gone or when the process it is bound
@@ -51,6 +58,13 @@ func Serve(ctx context.Context, c ServeConfig) error {
 	}
 	if bound != nil && !bound() {
 		return nil
+	}
+	if bound != nil && len(c.Guard) > 0 {
+		dismiss, err := startGuard(c.Guard, c.getenv(BindVar))
+		if err != nil {
+			return fmt.Errorf("start guard: %w", err)
+		}
+		defer dismiss()
 	}
 	if err := OpenHome(c.Home); err != nil {
 		return err
@@ -83,7 +97,7 @@ func Serve(ctx context.Context, c ServeConfig) error {
 	if err != nil {
 		return err
 	}
-	t := &tenure{ServeConfig: c, gate: gate, self: self, end: end}
+	t := &tenure{ServeConfig: c, gate: gate, home: c.Home, self: self, end: end}
 	return t.run(ctx, handler, bound)
 }
 
@@ -124,16 +138,25 @@ func (c ServeConfig) hello() (Hello, error) {
 type tenure struct {
 	ServeConfig
 	gate *claim
-	self Hello
 	end  context.CancelCauseFunc
 
 	server  *http.Server
 	serving sync.WaitGroup
-
-	mu      sync.Mutex
-	socket  *listener
-	old     []*listener // whose path has vanished, with connections that live on
+	tending sync.Mutex // held by whoever looks after the files
 	touched time.Time
+
+	mu     sync.Mutex
+	home   Home // where it is now
+	self   Hello
+	socket *listener
+	old    []*listener // whose path has vanished, with connections that live on
+}
+
+// hello is what this daemon says of itself now.
+func (t *tenure) hello() Hello {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.self
 }
 
 func (t *tenure) run(ctx context.Context, handler http.Handler, bound func() bool) error {
@@ -160,13 +183,15 @@ func (t *tenure) run(ctx context.Context, handler http.Handler, bound func() boo
 	}
 	watch(func() error { return watchSelf(ctx, t.check, time.Now, t.Log) })
 	watch(func() error { return watchAnchor(ctx, t.root) })
+	watch(func() error { return t.watchHome(ctx) })
 	if bound != nil {
 		watch(func() error { return watchBound(ctx, bound) })
 	}
 
-	t.Log.Info("serving", "socket", t.self.Socket, "pid", t.self.PID, "build", t.self.Build, "stateRoot", t.self.StateRoot)
+	self := t.hello()
+	t.Log.Info("serving", "socket", self.Socket, "pid", self.PID, "build", self.Build, "stateRoot", self.StateRoot)
 	if t.Ready != nil && ctx.Err() == nil {
-		t.Ready(t.self)
+		t.Ready(self)
 	}
 	<-ctx.Done()
 	return t.verdict(context.Cause(ctx))
@@ -190,14 +215,14 @@ func (e *faultError) Unwrap() error { return e.err }
 func (t *tenure) routes(handler http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
-	mux.HandleFunc("GET /v1/hello", func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, http.StatusOK, t.self) })
+	mux.HandleFunc("GET /v1/hello", func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, http.StatusOK, t.hello()) })
 	mux.HandleFunc("POST /v1/drain", t.drain)
 	return mux
 }
 
 func (t *tenure) drain(w http.ResponseWriter, r *http.Request) {
 	if t.Drain == nil {
-		WriteProblem(w, http.StatusConflict, "refused", t.self.Daemon+" does not drain: its terminals would die with it")
+		WriteProblem(w, http.StatusConflict, "refused", t.Home.Kind.Name+" does not drain: its terminals would die with it")
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), drainTimeout)
@@ -212,7 +237,8 @@ func (t *tenure) drain(w http.ResponseWriter, r *http.Request) {
 
 // bind takes the socket's path and serves it.
 func (t *tenure) bind() error {
-	ln, err := listen(t.self.Socket, t.Log)
+	socket := t.hello().Socket
+	ln, err := listen(socket, t.Log)
 	if err != nil {
 		return err
 	}
@@ -224,59 +250,108 @@ func (t *tenure) bind() error {
 	t.mu.Unlock()
 	t.serving.Go(func() {
 		if err := t.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			t.end(&faultError{fmt.Errorf("serve %s: %w", t.self.Socket, err)})
+			t.end(&faultError{fmt.Errorf("serve %s: %w", socket, err)})
 		}
 	})
 	return nil
 }
 
-// check asks the daemon's own address for a hello, as a client would. When the path itself has vanished (a logout can take
-// /run/user/<uid> from under a daemon that is well), it is bound once more first.
+// check asks the daemon's own address for a hello, as a client would.
 func (t *tenure) check(ctx context.Context) error {
-	t.tend()
-	if _, err := os.Lstat(t.self.Socket); errors.Is(err, fs.ErrNotExist) {
-		t.Log.Warn("socket path has vanished, binding it again", "socket", t.self.Socket)
-		if err := t.rebind(); err != nil {
-			return err
-		}
+	if err := t.tend(); err != nil {
+		return err
 	}
-	got, err := ReadHello(ctx, Unix(t.self.Socket))
+	self := t.hello()
+	got, err := ReadHello(ctx, Unix(self.Socket))
 	if err != nil {
 		return err
 	}
-	if got.PID != t.self.PID || got.StartedAt != t.self.StartedAt {
+	if got.PID != self.PID || got.StartedAt != self.StartedAt {
 		return fmt.Errorf("pid %d answers at our address", got.PID)
 	}
 	return nil
 }
 
-func (t *tenure) rebind() error {
-	if err := OpenHome(t.Home); err != nil {
+// watchHome looks after the daemon's files until ctx ends.
+func (t *tenure) watchHome(ctx context.Context) error {
+	for sleep(ctx, tendEvery) {
+		if err := t.tend(); err != nil {
+			t.Log.Debug("home not made again", "err", err)
+		}
+	}
+	return nil
+}
+
+// tend keeps the files of the daemon: a home that has vanished is made again (a logout can take /run/user/<uid> from under a
+// daemon that is well), the log stays within its bound, and the small files stay young, so that what cleans /tmp by age
+// leaves them.
+func (t *tenure) tend() error {
+	t.tending.Lock()
+	defer t.tending.Unlock()
+	if _, err := os.Lstat(t.hello().Socket); errors.Is(err, fs.ErrNotExist) && t.anchored() {
+		t.Log.Warn("socket path has vanished, binding it again", "socket", t.hello().Socket)
+		if err := t.restore(); err != nil {
+			return err
+		}
+	}
+	if err := boundLog(t.home.Log(), logSize); err != nil {
+		t.Log.Warn("log not rolled", "err", err)
+	}
+	t.touch()
+	return nil
+}
+
+// anchored reports that the state root is not known to be gone; without it this daemon is about to end and makes nothing anew.
+func (t *tenure) anchored() bool {
+	_, err := os.Stat(t.home.StateRoot)
+	return t.home.StateRoot == "" || !errors.Is(err, fs.ErrNotExist)
+}
+
+// restore makes the home again where it was, else where another runtime directory allows it; clients look in all of them.
+func (t *tenure) restore() error {
+	var refused error
+	for _, h := range append([]Home{t.home}, elsewhere(t.home, t.getenv)...) {
+		err := t.moveTo(h)
+		if err == nil {
+			if t.Restored != nil {
+				t.Restored(h)
+			}
+			return nil
+		}
+		refused = errors.Join(refused, err)
+	}
+	return refused
+}
+
+func (t *tenure) moveTo(h Home) error {
+	if err := OpenHome(h); err != nil {
 		return err
 	}
-	if !t.gate.ours() {
-		gate, err := claimGate(t.Home)
+	if t.gate.path != h.Gate() || !t.gate.ours() {
+		gate, err := claimGate(h)
 		if err != nil {
 			return err
 		}
 		*t.gate = *gate
 	}
-	if t.Home.StateRoot != "" {
-		if err := WriteManifest(t.Home); err != nil {
-			return err
+	if h.StateRoot != "" {
+		if err := WriteManifest(h); err != nil {
+			return fmt.Errorf("write manifest: %w", err)
 		}
 	}
+	t.mu.Lock()
+	t.home, t.self.Socket = h, h.Socket()
+	t.mu.Unlock()
 	return t.bind()
 }
 
-// tend keeps the small files young, so that what cleans /tmp by age leaves them.
-func (t *tenure) tend() {
+func (t *tenure) touch() {
 	now := time.Now()
 	if now.Sub(t.touched) < touchEvery {
 		return
 	}
 	t.touched = now
-	for _, path := range []string{t.Home.Gate(), t.Home.Manifest(), t.Home.Log(), t.self.Socket} {
+	for _, path := range []string{t.home.Gate(), t.home.Manifest(), t.home.Log(), t.home.Socket()} {
 		if err := os.Chtimes(path, now, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Log.Debug("file not touched", "path", path, "err", err)
 		}
@@ -288,7 +363,9 @@ func (t *tenure) root() string {
 	if t.Home.StateRoot != "" {
 		return t.Home.StateRoot
 	}
-	return readManifest(t.Home.Manifest())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return readManifest(t.home.Manifest())
 }
 
 // close stops accepting, lets the answers under way finish for a moment, drops every connection and removes the socket.

@@ -254,7 +254,7 @@ func TestVanishedSocketIsBoundAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tn := &tenure{ServeConfig: c, gate: gate, self: self, end: func(error) {}}
+	tn := &tenure{ServeConfig: c, gate: gate, home: h, self: self, end: func(error) {}}
 	tn.server = &http.Server{Handler: tn.routes(http.NotFoundHandler())}
 	if err := tn.bind(); err != nil {
 		t.Fatal(err)
@@ -287,7 +287,7 @@ func TestAnotherAtOurAddressIsAMiss(t *testing.T) {
 	hello, _ := w.serve(w.config())
 	imposter := hello
 	imposter.StartedAt--
-	tn := &tenure{ServeConfig: w.config(), self: imposter, touched: time.Now()}
+	tn := &tenure{ServeConfig: w.config(), home: w.home(), self: imposter, touched: time.Now()}
 	if err := tn.check(t.Context()); err == nil {
 		t.Error("the check was content")
 	}

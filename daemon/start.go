@@ -7,8 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,12 +26,15 @@ type StartConfig struct {
 	// Timeout bounds the wait for the first hello; zero means ten seconds.
 	Timeout time.Duration
 	Log     *slog.Logger
+
+	machine machine // where it is started; the zero value is this one
 }
 
 const (
 	startTimeout = 10 * time.Second
 	pollFirst    = 5 * time.Millisecond
 	pollMost     = 200 * time.Millisecond
+	settle       = 500 * time.Millisecond
 	logTail      = 2 << 10
 )
 
@@ -42,6 +45,9 @@ const (
 func Start(ctx context.Context, c StartConfig) (Hello, error) {
 	if c.Timeout == 0 {
 		c.Timeout = startTimeout
+	}
+	if c.machine.files == nil {
+		c.machine = thisMachine()
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("%s did not answer within %v", c.Home.Kind.Name, c.Timeout))
 	defer cancel()
@@ -59,11 +65,53 @@ func Start(ctx context.Context, c StartConfig) (Hello, error) {
 	if hello, ok, err := c.adopt(ctx); ok || err != nil {
 		return hello, err
 	}
-	ended, err := c.launch()
+	return c.run(ctx)
+}
+
+// detourTimeout is how long what runs before the daemon may take.
+const detourTimeout = 4 * time.Second
+
+// run starts the daemon in the best way that works here.
+func (c StartConfig) run(ctx context.Context) (Hello, error) {
+	log, err := freshLog(c.Home.Log())
 	if err != nil {
 		return Hello{}, fmt.Errorf("start %s: %w", c.Name, err)
 	}
-	return c.await(ctx, ended)
+	defer log.Close()
+	ways := c.launchers()
+	for _, way := range ways[:len(ways)-1] {
+		hello, err := c.try(ctx, way, log)
+		if err == nil || ctx.Err() != nil {
+			return hello, err
+		}
+		c.Log.Warn("no cgroup of its own for the daemon", "daemon", c.Name, "err", err)
+	}
+	return c.try(ctx, ways[len(ways)-1], log)
+}
+
+// try starts the daemon in one way and waits for its hello. What runs first on a detour must have become the daemon in
+// good time.
+func (c StartConfig) try(ctx context.Context, way launcher, log *os.File) (Hello, error) {
+	p, err := c.launch(way, log)
+	if err != nil {
+		return Hello{}, fmt.Errorf("start %s: %w", c.Name, err)
+	}
+	if !way.detour {
+		return c.await(ctx, p.ended)
+	}
+	first, cancel := context.WithTimeout(ctx, min(detourTimeout, c.Timeout/2))
+	defer cancel()
+	hello, err := c.await(first, p.ended)
+	if err == nil || isDead(err) {
+		return hello, err
+	}
+	if p.became(c.Exe) {
+		return c.await(ctx, p.ended)
+	}
+	if err := p.cmd.Process.Kill(); err != nil {
+		return Hello{}, err
+	}
+	return Hello{}, fmt.Errorf("start %s: %s does not answer", c.Name, filepath.Base(p.cmd.Path))
 }
 
 // adopt looks for the daemon that runs. An error says that something is there which can't be told.
@@ -72,15 +120,34 @@ func (c StartConfig) adopt(ctx context.Context) (Hello, bool, error) {
 		if h != c.Home && checkPrivate(h.Dir) != nil {
 			continue
 		}
-		hello, err := ReadHello(ctx, Unix(h.Socket()))
+		hello, err := greetSettled(ctx, h)
 		if err == nil {
 			return hello, true, nil
 		}
 		if !Absent(err) {
-			return Hello{}, false, fmt.Errorf("%s is there but does not answer: %w", h.Socket(), err)
+			return Hello{}, false, err
 		}
 	}
 	return Hello{}, false, nil
+}
+
+// greetSettled is Greet, asked again for a moment while the other side hangs up: one that is just ending does that.
+func greetSettled(ctx context.Context, h Home) (Hello, error) {
+	for pause := pollFirst; ; pause *= 2 {
+		hello, err := Greet(ctx, h)
+		if !hungUp(err) || pause > settle || !sleep(ctx, pause) {
+			return hello, err
+		}
+	}
+}
+
+func hungUp(err error) bool {
+	for _, end := range []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c StartConfig) getenv(key string) string {
@@ -114,35 +181,6 @@ func lockStart(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// launch starts the daemon in a session of its own, with nothing of ours but a log for what it prints. The channel gives
-// its end, should it come while we look.
-func (c StartConfig) launch() (ended <-chan error, err error) {
-	exe, err := filepath.Abs(c.Exe)
-	if err != nil {
-		return nil, err
-	}
-	log, err := freshLog(c.Home.Log())
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	cmd := &exec.Cmd{
-		Path:        exe,
-		Args:        append([]string{c.Name}, c.Args...),
-		Env:         DetachedEnv(c.Environ),
-		Dir:         "/",
-		Stderr:      log,
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	c.Log.Info("started", "daemon", c.Name, "pid", cmd.Process.Pid)
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }() // it ends with the daemon, which may be after us
-	return done, nil
-}
-
 // freshLog opens a new log and keeps the one before as .old.
 func freshLog(path string) (*os.File, error) {
 	if err := os.Rename(path, path+".old"); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -151,8 +189,15 @@ func freshLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 }
 
-// DetachedEnv is an environ without what belongs to one login over ssh: the forwarded agent and the tty of a session are dead
-// when it ends, and a daemon lives on. It is also without the addresses of the terminal that it was started from.
+// loginVars belong to one login or to one unit of systemd.
+var loginVars = []string{
+	"XDG_SESSION_ID", "XDG_SESSION_TYPE", "XDG_SESSION_CLASS",
+	"INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "NOTIFY_SOCKET", "MANAGERPID", "MANAGERPIDFDID",
+	"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID", "WATCHDOG_USEC",
+}
+
+// DetachedEnv is an environ without what belongs to one login: the agent and the tty that ssh forwards are dead when it ends,
+// and a daemon lives on. It is also without the addresses of the terminal that it was started from.
 func DetachedEnv(environ []string) []string {
 	var overSSH bool
 	for _, kv := range environ {
@@ -163,6 +208,7 @@ func DetachedEnv(environ []string) []string {
 		name, _, _ := strings.Cut(kv, "=")
 		switch {
 		case overSSH && strings.HasPrefix(name, "SSH_"):
+		case slices.Contains(loginVars, name):
 		case name == Padi.SocketVar(), name == Kaval.SocketVar(), name == "KAVAL_TERMINAL_ID":
 		default:
 			env = append(env, kv)
@@ -194,7 +240,7 @@ func (c StartConfig) await(ctx context.Context, ended <-chan error) (Hello, erro
 }
 
 func (c StartConfig) died(exit error) error {
-	return fmt.Errorf("start %s: it ended at once (%v): %s", c.Name, exit, lastLines(c.Home.Log()))
+	return &diedError{fmt.Errorf("start %s: it ended at once (%v): %s", c.Name, exit, lastLines(c.Home.Log()))}
 }
 
 func (c StartConfig) silent(cause, last error) error {

@@ -29,6 +29,10 @@ func (w *world) start(role string) StartConfig {
 // end asks a daemon that Start made to end and waits for it.
 func end(t *testing.T, h Hello) {
 	t.Helper()
+	if h.PID <= 1 { // a start that failed; 0 would mean this test and all around it
+		t.Errorf("no daemon to end: %+v", h)
+		return
+	}
 	if err := syscall.Kill(h.PID, syscall.SIGTERM); err != nil {
 		t.Error(err)
 		return
