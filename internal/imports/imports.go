@@ -12,7 +12,7 @@ var MayImport = map[string][]string{
 	"cli/drive":    {"cli", "daemon/kaval", "daemon/padi"}, // what the verbs of all faces mean, once
 	"cli/kavaltui": {"cli", "cli/client", "cli/drive", "daemon/kaval"},
 	"cli/paditui":  {"cli", "cli/client", "cli/drive", "daemon/kaval", "daemon/padi"},
-	"cli/kolucmd":  {"cli", "cli/client", "cli/drive", "cli/kavaltui", "cli/paditui", "cli/mcp", "daemon/kaval", "daemon/padi"},
+	"cli/kolucmd":  {"cli", "cli/client", "cli/drive", "cli/kavaltui", "cli/paditui", "cli/mcp", "daemon/kaval", "daemon/padi", "fleet/doctor"},
 	"cli/clitest":  {"cli", "cli/client", "daemon", "daemon/kaval", "daemon/padi"},         // the trees in a test's hands
 	"cli/mcp":      {"cli", "cli/drive", "daemon/kaval", "daemon/padi"},                    // a connected contract as tools; no fleet, no wires
 	"cli/docs":     {},                                                                     // its test keeps docs/cli true
@@ -23,11 +23,14 @@ var MayImport = map[string][]string{
 	// flags and environment become a connected contract; neither cobra nor an implementation
 	"cli/client": {"cli", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/padirpc", "fleet", "provision"},
 
-	"fleet":         {"fleet/ssh", "provision", "stdio"}, // carries bytes; knows no terminals
-	"fleet/ssh":     {},                                  // a runner on a host; knows no nix
-	"provision":     {"provision/nix"},                   // is handed its runner
-	"provision/nix": {},
-	"stdio":         {}, // knows nothing of what it carries
+	"fleet":           {"fleet/ssh", "provision", "stdio"},                                                                                          // carries bytes; knows no terminals
+	"fleet/inventory": {"fleet/ssh"},                                                                                                                // names of hosts; dials nothing
+	"fleet/fan":       {"fleet/inventory"},                                                                                                          // many hosts at once; is handed what asks one
+	"fleet/doctor":    {"daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/padirpc", "fleet", "fleet/ssh", "provision"}, // a dial, looked at
+	"fleet/ssh":       {},                                                                                                                           // a runner on a host; knows no nix
+	"provision":       {"provision/nix"},                                                                                                            // is handed its runner
+	"provision/nix":   {},
+	"stdio":           {}, // knows nothing of what it carries
 
 	"daemon":                 {}, // the spine: neither padi nor kaval
 	"daemon/kaval":           {}, // the word
@@ -57,7 +60,7 @@ var MayImport = map[string][]string{
 var Shared = []string{"internal/version", "internal/atomicfile", "internal/testenv", "internal/keys", "internal/shellquote"}
 
 // FaultUsers are the packages that make or print the errors of reaching a host; a star ends a prefix.
-var FaultUsers = []string{"fleet", "fleet/ssh", "provision", "stdio", "cli", "cli/*"}
+var FaultUsers = []string{"fleet", "fleet/*", "provision", "stdio", "cli", "cli/*"}
 
 // KeepAway says which packages from outside a package must not import, because another part is there for them.
 var KeepAway = map[string][]string{
