@@ -212,6 +212,42 @@ func TestStoppedDaemonIsNotReplaced(t *testing.T) {
 	}
 }
 
+func TestStartOverAPredecessorThatIsEnding(t *testing.T) {
+	w := newWorld(t)
+	dying, _ := w.spawn("mute") // holds the gate, and has closed its socket
+	started, err := processStart(dying.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := OpenHome(w.home()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, w.home().Gate(), fmt.Sprintf("%d\t%d\n", dying.Process.Pid, started.UnixMicro()))
+	type result struct {
+		hello Hello
+		err   error
+	}
+	done := make(chan result, 1)
+	c := w.start("serve")
+	c.Timeout = time.Minute
+	go func() {
+		hello, err := Start(t.Context(), c)
+		done <- result{hello, err}
+	}()
+	// The first one that is started gives way to it.
+	eventually(t, "the gate is respected", func() bool {
+		b, err := os.ReadFile(w.home().Log())
+		return err == nil && strings.Contains(string(b), "gave way")
+	})
+	dying.Process.Kill()
+	dying.Wait()
+	r := <-done
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	end(t, r.hello)
+}
+
 // A socket without permission to connect is not an absent one. The superuser connects to it all the same, so that the test
 // asks as another user when it is run as root.
 func TestNoPermissionIsNoAbsence(t *testing.T) {

@@ -84,6 +84,7 @@ func serveRole() int {
 	switch {
 	case errors.Is(err, ErrRunning):
 		fmt.Println("yield")
+		fmt.Fprintln(os.Stderr, "gave way")
 		return 0
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "kaval:", err)

@@ -89,20 +89,33 @@ func (c StartConfig) run(ctx context.Context) (Hello, error) {
 	return c.try(ctx, ways[len(ways)-1], log)
 }
 
-// try starts the daemon in one way and waits for its hello. What runs first on a detour must have become the daemon in
-// good time.
+// try starts the daemon in one way and waits for its hello. One that gives way to a predecessor which then ends, instead of
+// answering, is started again.
 func (c StartConfig) try(ctx context.Context, way launcher, log *os.File) (Hello, error) {
-	p, err := c.launch(way, log)
-	if err != nil {
-		return Hello{}, fmt.Errorf("start %s: %w", c.Name, err)
+	for {
+		p, err := c.launch(way, log)
+		if err != nil {
+			return Hello{}, fmt.Errorf("start %s: %w", c.Name, err)
+		}
+		hello, err := c.follow(ctx, way, p)
+		if err != errGaveWay {
+			return hello, err
+		}
+		if hello, err := c.awaitHolder(ctx); err != errNoHolder {
+			return hello, err
+		}
 	}
+}
+
+// follow waits for the hello of what was launched. What runs first on a detour must have become the daemon in good time.
+func (c StartConfig) follow(ctx context.Context, way launcher, p *launched) (Hello, error) {
 	if !way.detour {
 		return c.await(ctx, p.ended)
 	}
 	first, cancel := context.WithTimeout(ctx, min(detourTimeout, c.Timeout/2))
 	defer cancel()
 	hello, err := c.await(first, p.ended)
-	if err == nil || isDead(err) {
+	if err == nil || err == errGaveWay || isDead(err) {
 		return hello, err
 	}
 	if p.became(c.Exe) {
@@ -114,12 +127,14 @@ func (c StartConfig) try(ctx context.Context, way launcher, log *os.File) (Hello
 	return Hello{}, fmt.Errorf("start %s: %s does not answer", c.Name, filepath.Base(p.cmd.Path))
 }
 
+// homes are where the daemon may be.
+func (c StartConfig) homes() []Home {
+	return append([]Home{c.Home}, slices.DeleteFunc(elsewhere(c.Home, c.getenv), func(h Home) bool { return checkPrivate(h.Dir) != nil })...)
+}
+
 // adopt looks for the daemon that runs. An error says that something is there which can't be told.
 func (c StartConfig) adopt(ctx context.Context) (Hello, bool, error) {
-	for _, h := range append([]Home{c.Home}, elsewhere(c.Home, c.getenv)...) {
-		if h != c.Home && checkPrivate(h.Dir) != nil {
-			continue
-		}
+	for _, h := range c.homes() {
 		hello, err := greetSettled(ctx, h)
 		if err == nil {
 			return hello, true, nil
@@ -217,25 +232,57 @@ func DetachedEnv(environ []string) []string {
 	return env
 }
 
-// await polls for the hello until it comes, the child ends with an error, or ctx ends.
+var (
+	errGaveWay  = errors.New("gave way to another")
+	errNoHolder = errors.New("the other has ended")
+)
+
+// await polls for the hello until it comes, the child ends, or ctx ends. errGaveWay is a child that left in peace.
 func (c StartConfig) await(ctx context.Context, ended <-chan error) (Hello, error) {
+	return c.poll(ctx, func(pause <-chan time.Time) error {
+		select {
+		case <-pause:
+		case exit := <-ended:
+			if exit != nil {
+				return c.died(exit)
+			}
+			return errGaveWay
+		case <-ctx.Done():
+		}
+		return nil
+	})
+}
+
+// awaitHolder polls for the hello of the process that holds the gate; errNoHolder says that there is none any more.
+func (c StartConfig) awaitHolder(ctx context.Context) (Hello, error) {
+	return c.poll(ctx, func(pause <-chan time.Time) error {
+		if !slices.ContainsFunc(c.homes(), func(h Home) bool {
+			holder, err := readGate(h.Gate())
+			return err == nil && holder.alive()
+		}) {
+			return errNoHolder
+		}
+		select {
+		case <-pause:
+		case <-ctx.Done():
+		}
+		return nil
+	})
+}
+
+// poll looks for the daemon with growing pauses, in each of which wait may find a reason to give up.
+func (c StartConfig) poll(ctx context.Context, wait func(pause <-chan time.Time) error) (Hello, error) {
 	for pause := pollFirst; ; pause = min(2*pause, pollMost) {
 		hello, ok, err := c.adopt(ctx)
 		if ok {
 			return hello, nil
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case exit := <-ended:
-			if exit != nil {
-				return Hello{}, c.died(exit)
-			}
-			ended = nil // it gave way to another, which will answer
-		case <-ctx.Done():
+		if ctx.Err() != nil {
 			return Hello{}, c.silent(context.Cause(ctx), err)
 		}
-		timer.Stop()
+		if reason := wait(time.After(pause)); reason != nil {
+			return Hello{}, reason
+		}
 	}
 }
 

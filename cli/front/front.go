@@ -5,19 +5,23 @@ package front
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"kolu/cli"
 	"kolu/daemon"
 	"kolu/internal/fault"
+	"kolu/internal/version"
 	"kolu/stdio"
 )
 
-// Names are the names that one build goes by.
+// names are the names that one build goes by.
 var names = [...]string{"kolu", "kaval", "padi", "kaval-tui", "padi-tui", "pulam-tui"}
 
 // Tools is the directory that holds the six names of the running build: the one of its own executable, or else one of
@@ -82,6 +86,8 @@ func link(target, path string) error {
 // Config is one run of a front.
 type Config struct {
 	Nonce string
+	// Contract is what this build speaks. A daemon of another major version is refused and left alone.
+	Contract string
 	// Reach gives the hello of the daemon that the front leads to, starting it where none runs.
 	Reach func(ctx context.Context) (daemon.Hello, error)
 }
@@ -93,23 +99,108 @@ func Run(ctx context.Context, env *cli.Env, c Config) error {
 	if !validNonce(c.Nonce) {
 		return cli.Exit(1, errors.New("--nonce must be 1 to 64 letters and digits"))
 	}
-	hello, err := c.Reach(ctx)
+	w := &way{Config: c}
+	hello, err := w.reach(ctx)
 	if err != nil {
-		banner := stdio.Banner{Verdict: stdio.Refused, Code: string(fault.FrontRefused), Detail: fault.Printable(err.Error(), 2048)}
-		if werr := stdio.WriteBanner(env.Stdout, c.Nonce, identify(banner)); werr != nil {
+		if werr := stdio.WriteBanner(env.Stdout, c.Nonce, identify(refusal(hello, err))); werr != nil {
 			return werr
 		}
 		return err
 	}
-	banner := stdio.Banner{
-		Verdict: stdio.Ready, Contract: hello.Contract, Build: hello.Build, Commit: hello.Commit,
-		PID: hello.PID, StartedAt: hello.StartedAt, Socket: hello.Socket, Bin: filepath.Dir(hello.Executable),
-		Warnings: warnings(),
-	}
+	banner := describe(hello)
+	banner.Verdict, banner.Bin, banner.Warnings = stdio.Ready, filepath.Dir(hello.Executable), daemon.Outlook(hello.PID, env.Getenv)
 	if err := stdio.WriteBanner(env.Stdout, c.Nonce, identify(banner)); err != nil {
 		return err
 	}
-	return stdio.Serve(ctx, env.Stdin, env.Stdout, daemon.Unix(hello.Socket).Dial)
+	return stdio.Serve(ctx, env.Stdin, env.Stdout, w.dial)
+}
+
+func describe(h daemon.Hello) stdio.Banner {
+	return stdio.Banner{
+		Contract: h.Contract, Build: h.Build, Commit: h.Commit, PID: h.PID, StartedAt: h.StartedAt, Socket: h.Socket,
+	}
+}
+
+// refusal is the banner for a daemon that can't be led to; hello is what is known of it.
+func refusal(hello daemon.Hello, err error) stdio.Banner {
+	b := describe(hello)
+	b.Verdict, b.Code, b.Detail = stdio.Refused, string(fault.FrontRefused), fault.Printable(err.Error(), 2048)
+	if _, ok := errors.AsType[*contractError](err); ok {
+		b.Code = string(fault.Contract)
+	}
+	return b
+}
+
+// contractError is a daemon of another major version of the contract.
+type contractError struct {
+	hello daemon.Hello
+	ours  string
+}
+
+func (e *contractError) Error() string {
+	h := e.hello
+	return fmt.Sprintf("the %s that runs there (pid %d, build %s) speaks contract %s, this build (%s) speaks %s; it and its terminals are left alone",
+		h.Daemon, h.PID, orUnknown(h.Build), h.Contract, orUnknown(version.BuildID()), e.ours)
+}
+
+func orUnknown(build string) string {
+	if build == "" {
+		return "unknown"
+	}
+	return build
+}
+
+// way leads to the daemon. When it has gone between two connections, it is reached once more for the next one.
+type way struct {
+	Config
+
+	mu    sync.Mutex
+	hello daemon.Hello // of the daemon that was reached last
+}
+
+func (w *way) reach(ctx context.Context) (daemon.Hello, error) {
+	hello, err := w.Reach(ctx)
+	if err != nil {
+		return hello, err
+	}
+	if major(hello.Contract) != major(w.Contract) {
+		return hello, &contractError{hello, w.Contract}
+	}
+	w.hello = hello
+	return hello, nil
+}
+
+func major(contract string) string {
+	m, _, _ := strings.Cut(contract, ".")
+	return m
+}
+
+func (w *way) dial(ctx context.Context) (net.Conn, error) {
+	w.mu.Lock()
+	hello := w.hello
+	w.mu.Unlock()
+	conn, err := daemon.Unix(hello.Socket).Dial(ctx)
+	if !daemon.Absent(err) {
+		return conn, err
+	}
+	if hello, err = w.again(ctx, hello); err != nil {
+		return nil, err
+	}
+	return daemon.Unix(hello.Socket).Dial(ctx)
+}
+
+// again reaches the daemon anew, unless another connection has done so since gone was seen.
+func (w *way) again(ctx context.Context, gone daemon.Hello) (daemon.Hello, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hello != gone {
+		return w.hello, nil
+	}
+	hello, err := w.reach(ctx)
+	if err != nil {
+		return hello, fmt.Errorf("the daemon (pid %d) has gone and could not be reached again: %w", gone.PID, err)
+	}
+	return hello, nil
 }
 
 func validNonce(s string) bool {

@@ -7,5 +7,3 @@ func hostIDs() (machine, boot string) {
 	boot, _ = unix.Sysctl("kern.bootsessionuuid")
 	return machine, boot
 }
-
-func warnings() []string { return nil }

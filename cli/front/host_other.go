@@ -3,5 +3,3 @@
 package front
 
 func hostIDs() (machine, boot string) { return "", "" }
-
-func warnings() []string { return nil }

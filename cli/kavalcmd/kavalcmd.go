@@ -26,6 +26,7 @@ type options struct {
 
 	stdio bool
 	nonce string
+	guard string
 }
 
 const long = `kaval is the PTY daemon: it owns the terminals of this machine and outlives every client.
@@ -51,11 +52,14 @@ func New(env *cli.Env) *cobra.Command {
 		Long:  long,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.guard != "" {
+				return daemon.Guard(cmd.Context(), o.guard, env.Stdin)
+			}
 			if err := o.check(env); err != nil {
 				return err
 			}
 			if o.stdio {
-				return front.Run(cmd.Context(), env, front.Config{Nonce: o.nonce, Reach: o.reach(env)})
+				return front.Run(cmd.Context(), env, front.Config{Nonce: o.nonce, Contract: kaval.Contract, Reach: o.reach(env)})
 			}
 			return serve(cmd.Context(), env, o)
 		},
@@ -67,6 +71,7 @@ func New(env *cli.Env) *cobra.Command {
 	flags.StringVar(&o.padiSocket, "padi-socket", "", "what terminals get as PADI_SOCKET: a `path`")
 	flags.BoolVar(&o.stdio, "stdio", false, "lead connections from stdin and stdout to the kaval of this machine")
 	flags.StringVar(&o.nonce, "nonce", "", "`word` that marks the banner of --stdio")
+	front.GuardFlag(cmd, &o.guard)
 	return cmd
 }
 
@@ -98,7 +103,12 @@ func serve(ctx context.Context, env *cli.Env, o options) error {
 	var host *ptyhost.Host
 	err := daemon.Serve(ctx, daemon.ServeConfig{
 		Home: home, Contract: kaval.Contract, Build: version.BuildID(), Commit: version.Commit,
-		LookupEnv: env.LookupEnv, Log: log,
+		LookupEnv: env.LookupEnv, Log: log, Guard: front.GuardCommand("kaval"),
+		Restored: func(home daemon.Home) {
+			if _, err := o.toolsDir(home); err != nil {
+				log.Warn("tools not made again", "err", err)
+			}
+		},
 		Open: func(context.Context, daemon.Hello) (http.Handler, error) {
 			tools, err := o.toolsDir(home)
 			if err != nil {
@@ -136,7 +146,7 @@ func (o *options) reach(env *cli.Env) func(context.Context) (daemon.Hello, error
 		if o.socket == "" && o.stateRoot == "" {
 			found, err := daemon.Find(daemon.Kaval, daemon.Want{Getenv: env.Getenv})
 			if err == nil {
-				return daemon.ReadHello(ctx, daemon.Unix(found.Socket))
+				return daemon.Greet(ctx, found.Home)
 			}
 			if _, none := errors.AsType[*daemon.NotRunningError](err); !none {
 				return daemon.Hello{}, err

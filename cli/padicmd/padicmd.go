@@ -13,6 +13,7 @@ import (
 	"kolu/cli"
 	"kolu/cli/front"
 	"kolu/daemon"
+	"kolu/daemon/padi"
 )
 
 type options struct {
@@ -20,6 +21,7 @@ type options struct {
 
 	stdio bool
 	nonce string
+	guard string
 }
 
 const long = `padi is the workspace daemon: it knows what the terminals of this machine are doing, and keeps its own kaval up, which
@@ -47,11 +49,14 @@ func New(env *cli.Env) *cobra.Command {
 		Long:  long,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(env); err != nil {
-				return err
+			if o.guard != "" {
+				return daemon.Guard(cmd.Context(), o.guard, env.Stdin)
 			}
 			if o.stdio {
-				return front.Run(cmd.Context(), env, front.Config{Nonce: o.nonce, Reach: o.reach(env)})
+				return front.Run(cmd.Context(), env, front.Config{Nonce: o.nonce, Contract: padi.Contract, Reach: o.reach(env)})
+			}
+			if err := o.check(env); err != nil {
+				return err
 			}
 			return serve(cmd.Context(), env, o)
 		},
@@ -61,6 +66,7 @@ func New(env *cli.Env) *cobra.Command {
 	flags.StringVar(&o.stateRoot, "state-root", "", "the state `folder`")
 	flags.BoolVar(&o.stdio, "stdio", false, "lead connections from stdin and stdout to the padi of this machine, starting it if need be")
 	flags.StringVar(&o.nonce, "nonce", "", "`word` that marks the banner of --stdio")
+	front.GuardFlag(cmd, &o.guard)
 	return cmd
 }
 
@@ -95,6 +101,9 @@ func (o *options) home(env *cli.Env) daemon.Home {
 // reach adopts or starts the padi of the state root.
 func (o *options) reach(env *cli.Env) func(context.Context) (daemon.Hello, error) {
 	return func(ctx context.Context) (daemon.Hello, error) {
+		if err := o.check(env); err != nil {
+			return daemon.Hello{}, err
+		}
 		home := o.home(env)
 		if err := daemon.OpenHome(home); err != nil {
 			return daemon.Hello{}, err

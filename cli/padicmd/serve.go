@@ -27,10 +27,17 @@ func serve(ctx context.Context, env *cli.Env, o options) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	p := &parts{env: env, root: o.stateRoot, home: o.home(env), fail: func(err error) { fail(&faultError{err}) }}
+	errs := slog.New(slog.NewJSONHandler(env.Stderr, nil))
 	err := daemon.Serve(ctx, daemon.ServeConfig{
 		Home: p.home, Contract: padi.Contract, Build: version.BuildID(), Commit: version.Commit,
-		LookupEnv: env.LookupEnv, Log: slog.New(slog.NewJSONHandler(env.Stderr, nil)),
+		LookupEnv: env.LookupEnv, Log: errs,
 		Open:  p.open,
+		Guard: front.GuardCommand("padi"),
+		Restored: func(home daemon.Home) {
+			if _, err := front.Tools(home.Dir); err != nil {
+				errs.Warn("tools not made again", "err", err)
+			}
+		},
 		Drain: func(context.Context) error { return p.workspace.Save() },
 	})
 	fail(nil)
