@@ -37,7 +37,7 @@ func listen(path string, log *slog.Logger) (*listener, error) {
 	}
 	ln.SetUnlinkOnClose(false)
 	l := &listener{UnixListener: ln, path: path, uid: os.Getuid(), log: log, conns: map[*conn]struct{}{}}
-	if err := os.Chmod(path, 0o600); err == nil {
+	if err = os.Chmod(path, 0o600); err == nil {
 		l.inode, err = inode(path)
 	}
 	if err != nil {
