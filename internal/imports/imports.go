@@ -12,7 +12,7 @@ var MayImport = map[string][]string{
 	"cli/drive":    {"cli", "daemon/kaval", "daemon/padi"}, // what the verbs of all faces mean, once
 	"cli/kavaltui": {"cli", "cli/client", "cli/drive", "daemon/kaval"},
 	"cli/paditui":  {"cli", "cli/client", "cli/drive", "daemon/kaval", "daemon/padi"},
-	"cli/kolucmd":  {"cli", "cli/client", "cli/drive", "cli/kavaltui", "cli/paditui", "cli/mcp", "daemon/kaval", "daemon/padi", "fleet/doctor"},
+	"cli/kolucmd":  {"cli", "cli/client", "cli/drive", "cli/kavaltui", "cli/paditui", "cli/mcp", "daemon/kaval", "daemon/padi", "fleet/doctor", "stdio"},
 	"cli/clitest":  {"cli", "cli/client", "daemon", "daemon/kaval", "daemon/padi"},         // the trees in a test's hands
 	"cli/mcp":      {"cli", "cli/drive", "daemon/kaval", "daemon/padi"},                    // a connected contract as tools; no fleet, no wires
 	"cli/docs":     {},                                                                     // its test keeps docs/cli true
@@ -25,7 +25,7 @@ var MayImport = map[string][]string{
 
 	"fleet":           {"fleet/ssh", "provision", "stdio"},                                                                                          // carries bytes; knows no terminals
 	"fleet/inventory": {"fleet/ssh"},                                                                                                                // names of hosts; dials nothing
-	"fleet/fan":       {"fleet/inventory"},                                                                                                          // many hosts at once; is handed what asks one
+	"fleet/fan":       {"fleet/inventory", "fleet/ssh"},                                                                                             // many hosts at once; is handed what asks one
 	"fleet/doctor":    {"daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/padirpc", "fleet", "fleet/ssh", "provision"}, // a dial, looked at
 	"fleet/ssh":       {},                                                                                                                           // a runner on a host; knows no nix
 	"provision":       {"provision/nix"},                                                                                                            // is handed its runner
