@@ -22,6 +22,9 @@ type Build struct {
 	SHA256  string // 64 hex digits, of the file
 	NarHash string // 64 hex digits, of the archive of the layout
 	NarSize int64
+	// Closure is a store path with the six names in its bin that the user wants on the host instead, with all it refers to; or
+	// "". It is in this machine's store.
+	Closure string
 
 	cache cacheDir // where what is known of File is remembered
 }

@@ -28,7 +28,7 @@ var kernels = map[string]string{
 // host is and ends. nonce is 8 to 64 letters and digits; anything else is a mistake of the caller and panics.
 func (c *Catalog) Line(program, nonce string) string {
 	checkWords(program, nonce)
-	return shLine(script(setNonce(nonce), say, "p="+program, "m shell", c.pick(), startBuild, probe))
+	return shLine(script(setNonce(nonce), say, "p="+program, "m shell", c.pick(), lookFor(becomeIt), probe, ends))
 }
 
 func checkWords(program, nonce string) {
@@ -37,19 +37,19 @@ func checkWords(program, nonce string) {
 	}
 }
 
-// pick sets i and s to the id and the store path of the build for the kernel that runs there. The kernel's word is the right
-// one for a static file, whatever userland is around it.
+// pick sets i and s to the id and the store path of the build for the kernel that runs there, and C to the closure that the user
+// named for it. The kernel's word is the right one for a static file, whatever userland is around it.
 func (c *Catalog) pick() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var b strings.Builder
-	b.WriteString(`i=; s=; u=$(uname -sm); case $u in `)
+	b.WriteString(`i=; s=; C=; u=$(uname -sm); case $u in `)
 	for _, system := range Systems {
 		build, ok := c.builds[system]
 		if !ok || !slices.Contains(Systems[:], system) {
 			continue
 		}
-		fmt.Fprintf(&b, "%s) i=%s s=%s;; ", kernels[system], build.ID(), build.StorePath(usualStore))
+		fmt.Fprintf(&b, "%s) i=%s s=%s C=%s;; ", kernels[system], build.ID(), build.StorePath(usualStore), build.Closure)
 	}
 	b.WriteString(`*) ;; esac`)
 	return b.String()
@@ -58,15 +58,24 @@ func (c *Catalog) pick() string {
 // own tells a directory that is ours from one, or a link, that somebody else put there.
 const own = `own(){ [ -d "$1" ] && [ -O "$1" ] && if [ -L "$1" ]; then false; else :; fi; }`
 
-// startBuild execs the build when it is there. Unpacking makes the last of the six names last, so that one stands for all; a file
-// of no bytes, as a power cut leaves it, does not count. Directories that others could have made are ours or not taken.
-const startBuild = `U=$(id -u); ` +
-	`b(){ if [ -x "$1/bin/` + lastName + `" ] && [ -s "$1/bin/` + Program + `" ]; then m exec "$1"; exec "$1/bin/$p" --stdio --nonce $N; fi; }; ` +
-	own + `; ` +
-	`H=${HOME%/}; h="$H/.local/share/kolu/builds"; r="$XDG_RUNTIME_DIR/kolu/builds"; v=/var/tmp/kolu-$U; t=/tmp/kolu-$U; ` +
-	`if [ "$i" ]; then b "$s"; b "$h/$i"; ` +
-	`if [ "$XDG_RUNTIME_DIR" ]; then b "$r/$i"; fi; ` +
-	`for d in "$v" "$t"; do if own "$d"; then b "$d/builds/$i"; fi; done; fi`
+// lookFor does something with each build that is there, "$1". Unpacking makes the last of the six names last, so that one stands
+// for all; a file of no bytes, as a power cut leaves it, does not count. Directories that others could have made are ours or not
+// taken.
+func lookFor(do string) string {
+	return `U=$(id -u); ` +
+		`b(){ if [ -x "$1/bin/` + lastName + `" ] && [ -s "$1/bin/` + Program + `" ]; then ` + do + `; fi; }; ` +
+		own + `; ` + wheres +
+		`if [ "$C" ]; then b "$C"; fi; ` +
+		`if [ "$i" ]; then b "$s"; b "$h/$i"; ` +
+		`if [ "$XDG_RUNTIME_DIR" ]; then b "$r/$i"; fi; ` +
+		`for d in "$v" "$t"; do if own "$d"; then b "$d/builds/$i"; fi; done; fi`
+}
+
+// becomeIt execs the front of a build.
+const becomeIt = `m exec "$1"; exec "$1/bin/$p" --stdio --nonce $N`
+
+// wheres names the directories that builds of this user may stand in.
+const wheres = `H=${HOME%/}; h="$H/.local/share/kolu/builds"; r="$XDG_RUNTIME_DIR/kolu/builds"; v=/var/tmp/kolu-$U; t=/tmp/kolu-$U; `
 
 // probe prints the facts. Each is optional and nothing but sh itself is needed for the first of them. It leaves nothing behind:
 // whether a place may hold executables is found out by running a file there, which is removed again. The file is made in a new
@@ -96,8 +105,10 @@ const probe = `set -f; LC_ALL=C; export LC_ALL; umask 077; ` +
 	`set -- $(ls -ld "$S" 2>/dev/null); f store.owner "$3"; fi; ` +
 	`if [ -S "${NIX_STATE_DIR:-/nix/var/nix}/daemon-socket/socket" ]; then f nix.daemon socket; fi; ` +
 	`m tools; T=; for d in gzip sha256sum shasum openssl cksum base64 getconf; do if has $d; then T="$T $d"; fi; done; f tools $T; ` +
-	`if has getconf; then f longbit $(getconf LONG_BIT 2>/dev/null); fi; ` +
-	`wait; echo "@kolu $N end"`
+	`if has getconf; then f longbit $(getconf LONG_BIT 2>/dev/null); fi`
+
+// ends waits for what was started beside the rest and says that all facts are there.
+const ends = `wait; echo "@kolu $N end"`
 
 // StartLine is the line that starts the front of a placed build. It panics like [Catalog.Line].
 func StartLine(p Placed, program, nonce string) string {

@@ -86,6 +86,7 @@ const (
 	Valid    Rung = "valid"     // it was there
 	Nix      Rung = "nix"       // through nix-store --serve
 	AddFixed Rung = "add-fixed" // through nix-store --add-fixed
+	Closure  Rung = "closure"   // a path with references, as the user named it
 	Upload   Rung = "upload"    // a file of the user's own
 )
 
