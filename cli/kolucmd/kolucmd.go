@@ -37,7 +37,7 @@ kaval-tui, kolu padi-tui.
 	ls := f.Status("ls")
 	ls.Aliases = []string{"status"}
 	root.AddCommand(ls, f.Watch(), f.Create(), f.Send(), f.Wait(paditui.WaitAll), f.Snapshot(), f.History(), f.Kill(),
-		newTry(env, f), newMCP(env, f, padi), newVersion(env))
+		newTry(env, f), newMCP(env, f, padi), newHost(env), newBridge(env), newVersion(env))
 	root.AddCommand(hidden(kavaltui.NewWith(env, kaval), paditui.NewWith(env, padi), paditui.NewPulamWith(env, padi))...)
 	return root
 }
