@@ -4,6 +4,7 @@ package front
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -68,19 +69,20 @@ func complete(dir, exe string) bool {
 	return true
 }
 
-// link makes path a link to target, replacing another one in one step.
+// link makes path a link to target, replacing another one in one step. Several processes may do it at once.
 func link(target, path string) error {
 	if old, err := os.Readlink(path); err == nil && old == target {
 		return nil
 	}
-	tmp := path + ".new"
-	if err := os.Remove(tmp); err != nil && !os.IsNotExist(err) {
-		return err
-	}
+	tmp := path + "." + rand.Text()
 	if err := os.Symlink(target, tmp); err != nil {
 		return err
 	}
-	return os.Rename(tmp, path)
+	if err := os.Rename(tmp, path); err != nil {
+		os.Remove(tmp)
+		return err
+	}
+	return nil
 }
 
 // Config is one run of a front.
