@@ -147,8 +147,13 @@ func (e Examination) meansUs(name string) bool {
 	return name == "*" || name == e.User || isGroup && slices.Contains(e.Groups, group)
 }
 
+// confWords gives nil for what nix.conf does not set.
 func confWords(facts map[string]string, key string) []string {
-	return strings.Fields(facts["conf."+key])
+	value, ok := facts["conf."+key]
+	if !ok {
+		return nil
+	}
+	return append([]string{}, strings.Fields(value)...)
 }
 
 func firstLine(s string) string {

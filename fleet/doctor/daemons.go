@@ -71,7 +71,11 @@ func (e *examination) bridge(ctx context.Context, d provision.Daemon) (*fleet.Br
 	if kolu == "" {
 		return nil, errors.New("no build of kolu is on the host to ask it by")
 	}
-	return e.visit.Bridge(ctx, kolu, d.Socket)
+	b, err := e.visit.Bridge(ctx, kolu, d.Socket)
+	if fault.Is(err, fault.FrontDied) {
+		return nil, errors.New("the build that is there is too old to be asked by")
+	}
+	return b, err
 }
 
 // terminals lists what a daemon keeps alive. A padi also knows terminals that were put away; those hold nothing.

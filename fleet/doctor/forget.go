@@ -51,7 +51,11 @@ type Holding struct {
 
 func (e *BusyError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: nothing was removed, since terminals live there — end them with `kolu kill --host %s ID`, then run this again", e.Host, e.Host)
+	live, end := "terminals live there", fmt.Sprintf("end them with `kolu kill --host %s ID`, then run this again", e.Host)
+	if !slices.ContainsFunc(e.Held, func(h Holding) bool { return len(h.Terminals) > 0 }) {
+		live, end = "terminals may live there", fmt.Sprintf("look with `kolu ls --host %s`, which also brings the build that can ask", e.Host)
+	}
+	fmt.Fprintf(&b, "%s: nothing was removed, since %s — %s", e.Host, live, end)
 	for _, h := range e.Held {
 		what := strings.Join(h.Terminals, ", ")
 		if h.Unknown != nil {
