@@ -50,7 +50,7 @@ type Plan struct {
 // A line editor that has taken the terminal over asks for pastes to be marked.
 const (
 	pasteOn = `\x1b\[\?2004h`
-	// bash before 5.1 does not; there our last word before the prompt has to do.
+	// bash before 5.1 does not, nor one that was told not to; there our last word before the prompt has to do.
 	orPromptEnd = pasteOn + `|\x1b\]133;B\x07`
 )
 

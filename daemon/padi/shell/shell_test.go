@@ -281,6 +281,30 @@ func TestNothingOfOursShows(t *testing.T) {
 	})
 }
 
+// start waits for the sign that the shell reads; nobody who turned the marking of pastes off must wait for it in vain.
+func TestABashThatMarksNoPastesTellsWhenItReads(t *testing.T) {
+	for name, rc := range map[string]map[string]string{
+		"by a start-up file": {".bashrc": "bind 'set enable-bracketed-paste off'\n"},
+		"by inputrc":         {".inputrc": "set enable-bracketed-paste off\n", ".bashrc": ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, err := exec.LookPath("bash")
+			if err != nil {
+				t.Fatal("bash is not installed, and the tests need it")
+			}
+			s := start(t, path, rc)
+			if _, err := fmt.Fprint(s.tty, "echo $((40+2))\r"); err != nil {
+				t.Fatal(err)
+			}
+			s.await(`42\r\n\x1b\]133;A`)
+			if out := s.out.String(); strings.Contains(out, "\x1b[?2004h") {
+				t.Errorf("pastes are marked all the same: %q", out)
+			}
+		})
+	}
+}
+
 func TestTheUsersOwnHooksRun(t *testing.T) {
 	extra := map[string]string{
 		"bash": "PROMPT_COMMAND='printf \"<mine:%s>\" $?'\nPS0='<before>'\n",

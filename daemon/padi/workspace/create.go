@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -68,6 +70,8 @@ func checkCreate(req padi.CreateRequest) error {
 		return kaval.Invalidf("a size of %d by %d is not between 1 by 1 and %d by %d", req.Size.Cols, req.Size.Rows, kaval.MaxCols, kaval.MaxRows)
 	case len(req.Run) > 0 && req.Run[0] == "":
 		return kaval.Invalidf("the command to run is empty")
+	case slices.ContainsFunc(req.Run, func(word string) bool { return strings.ContainsRune(word, 0) }):
+		return kaval.Invalidf("no shell can read the NUL in the command to run")
 	}
 	return nil
 }

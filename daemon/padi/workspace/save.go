@@ -8,9 +8,13 @@ import (
 	"kolu/daemon/padi/session"
 )
 
-// saveAfter is how long after the first change the session is saved. It is not put off by further changes, or a busy agent would
-// keep it from ever being saved; what is written is the state at that time.
-const saveAfter = 500 * time.Millisecond
+const (
+	// saveAfter is how long after the first change the session is saved. It is not put off by further changes, or a busy agent
+	// would keep it from ever being saved; what is written is the state at that time.
+	saveAfter = 500 * time.Millisecond
+	// saveAgain is how long after a save that failed, on a full disk say, it is tried again.
+	saveAgain = 5 * time.Second
+)
 
 func (w *Workspace) loadSession() error {
 	if w.opt.Store == nil {
@@ -26,6 +30,7 @@ func (w *Workspace) loadSession() error {
 }
 
 func (w *Workspace) autosave(ctx context.Context) {
+	pause := saveAfter
 	for {
 		select {
 		case <-ctx.Done():
@@ -36,9 +41,13 @@ func (w *Workspace) autosave(ctx context.Context) {
 		case <-ctx.Done():
 			w.reg.markDirty() // for the last save
 			return
-		case <-time.After(saveAfter):
+		case <-time.After(pause):
 		}
-		w.save()
+		pause = saveAfter
+		if !w.save() {
+			pause = saveAgain
+			w.reg.markDirty()
+		}
 	}
 }
 
@@ -51,10 +60,12 @@ func (w *Workspace) saveSession() {
 	}
 }
 
-func (w *Workspace) save() {
-	if err := w.Save(); err != nil {
+func (w *Workspace) save() bool {
+	err := w.Save()
+	if err != nil {
 		w.log.Error("session not saved", "err", err)
 	}
+	return err == nil
 }
 
 // Save writes the session now, whatever a later autosave will do. Before the session was taken over there is nothing to write.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,7 @@ type memoryStore struct {
 	kept  []session.Terminal
 	saves int
 	err   error
+	full  bool // no save succeeds
 }
 
 func (m *memoryStore) Load() ([]session.Terminal, error) { return m.kept, m.err }
@@ -35,8 +37,17 @@ func (m *memoryStore) Load() ([]session.Terminal, error) { return m.kept, m.err 
 func (m *memoryStore) Save(ts []session.Terminal) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.full {
+		return syscall.ENOSPC
+	}
 	m.kept, m.saves = ts, m.saves+1
 	return nil
+}
+
+func (m *memoryStore) setFull(full bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.full = full
 }
 
 func (m *memoryStore) count() int {
@@ -135,6 +146,7 @@ func TestCreateRefusals(t *testing.T) {
 			"repo without worktree":  {padi.CreateRequest{Placement: top().Placement, Repo: "/r"}, kaval.ErrInvalid},
 			"relative repo":          {padi.CreateRequest{Placement: top().Placement, Worktree: "b", Repo: "r"}, kaval.ErrInvalid},
 			"relative cwd":           {padi.CreateRequest{Placement: top().Placement, CWD: "x"}, kaval.ErrInvalid},
+			"NUL in the command":     {padi.CreateRequest{Placement: top().Placement, Run: []string{"a", "b\x00"}}, kaval.ErrInvalid},
 			"empty command":          {padi.CreateRequest{Placement: top().Placement, Run: []string{""}}, kaval.ErrInvalid},
 			"worktree of no repo":    {padi.CreateRequest{Placement: top().Placement, Worktree: "b", Repo: "/proc"}, padi.ErrWorktree},
 			"worktree with bad name": {padi.CreateRequest{Placement: top().Placement, Worktree: "a b", Repo: "/proc"}, kaval.ErrInvalid},
@@ -569,6 +581,24 @@ func TestAutosaveIsNotStarved(t *testing.T) {
 			t.Error("saved though nothing worth keeping changed")
 		}
 		_ = w
+	})
+}
+
+// What could not be saved is saved when it can be, though nothing else changes.
+func TestAFailedSaveIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host := newFake()
+		store := &memoryStore{full: true}
+		_, stop := run(t, workspace.Options{Kaval: host, Store: store})
+		defer stop()
+		synctest.Wait()
+		host.put(kaval.Terminal{ID: "a", CWD: "/"})
+		time.Sleep(time.Minute)
+		store.setFull(false)
+		time.Sleep(10 * time.Second)
+		if n := store.count(); n != 1 {
+			t.Errorf("%d saves since there is room again, want 1", n)
+		}
 	})
 }
 
