@@ -128,6 +128,7 @@ func Main(newRoot func(*Env) *cobra.Command, env *Env) int {
 	root.SetIn(mine.Stdin)
 	root.SetOut(mine.Stdout)
 	root.SetErr(mine.Stderr)
+	root.SetFlagErrorFunc(flagError)
 	prepare(root)
 
 	err := root.ExecuteContext(ctx)
@@ -164,18 +165,15 @@ func oneLine(s string) string {
 func prepare(cmd *cobra.Command) {
 	cmd.SilenceErrors, cmd.SilenceUsage, cmd.DisableSuggestions = true, true, true
 	if !cmd.Runnable() && cmd.HasSubCommands() {
-		cmd.Args = cobra.ArbitraryArgs
 		cmd.RunE = group
 	}
+	teach(cmd)
 	for _, sub := range cmd.Commands() {
 		prepare(sub)
 	}
 }
 
-func group(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("unknown command %q — see %s --help", args[0], cmd.CommandPath())
-	}
+func group(cmd *cobra.Command, _ []string) error {
 	cmd.SetOut(cmd.ErrOrStderr())
 	if err := cmd.Help(); err != nil {
 		return err

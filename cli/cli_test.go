@@ -17,7 +17,9 @@ import (
 func tree(fail error) func(*Env) *cobra.Command {
 	return func(env *Env) *cobra.Command {
 		root := &cobra.Command{Use: "tool", Long: "a tool"}
-		root.AddCommand(&cobra.Command{Use: "fail", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return fail }})
+		failing := &cobra.Command{Use: "fail", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return fail }}
+		failing.Flags().Int("lines", 0, "")
+		root.AddCommand(failing)
 		root.AddCommand(&cobra.Command{Use: "yes", RunE: func(cmd *cobra.Command, _ []string) error {
 			for cmd.Context().Err() == nil {
 				fmt.Fprintln(env.Stdout, "y")
@@ -25,7 +27,7 @@ func tree(fail error) func(*Env) *cobra.Command {
 			return cmd.Context().Err()
 		}})
 		group := &cobra.Command{Use: "host"}
-		group.AddCommand(&cobra.Command{Use: "add", Run: func(*cobra.Command, []string) {}})
+		group.AddCommand(&cobra.Command{Use: "add <name>", Args: cobra.ExactArgs(1), Run: func(*cobra.Command, []string) {}})
 		root.AddCommand(group)
 		return root
 	}
@@ -44,7 +46,16 @@ func TestMainEnds(t *testing.T) {
 		{"code", "fail", fmt.Errorf("wait: %w", Exit(3, errors.New("gone"))), 3, "tool: wait: gone\n"},
 		{"silent code", "fail", Exit(2, nil), 2, ""},
 		{"control bytes", "fail", errors.New("a\x1b[31mb\n  c\td"), 1, "tool: a [31mb\n  c d\n"},
-		{"unknown flag", "fail --bogus", nil, 1, "tool: unknown flag: --bogus\n"},
+		{"unknown flag", "fail --bogus", nil, 1, "tool: unknown flag: --bogus — see tool fail --help\n"},
+		{"flag before the verb", "--bogus fail", nil, 1,
+			"tool: unknown flag: --bogus — the flags of a command go after its name, see tool --help\n"},
+		{"not a number", "fail --lines few", nil, 1,
+			"tool: invalid argument \"few\" for \"--lines\" flag: want a whole number — see tool fail --help\n"},
+		{"argument too many", "fail now", nil, 1, "tool: unexpected argument \"now\" — usage: tool fail [flags]\n"},
+		{"argument missing", "host add", nil, 1, "tool: an argument is missing — usage: tool host add <name> [flags]\n"},
+		{"two arguments for one", "host add a b", nil, 1, "tool: unexpected argument \"b\" — usage: tool host add <name> [flags]\n"},
+		{"mistyped verb", "fial", nil, 1, "tool: unknown command \"fial\" — did you mean tool fail?\n"},
+		{"mistyped verb with its flag", "fial --lines 3", nil, 1, "tool: unknown command \"fial\" — did you mean tool fail?\n"},
 		{"unknown verb", "bogus", nil, 1, "tool: unknown command \"bogus\" — see tool --help\n"},
 		{"unknown verb of a group", "host bogus", nil, 1, "tool: unknown command \"bogus\" — see tool host --help\n"},
 		{"bare", "", nil, 1, "*"},

@@ -70,7 +70,7 @@ func TestBadUsageNeverDials(t *testing.T) {
 		{"list --host h --ssh pigeon", "auto, master or native"},
 		{"list --ssh native", "only for --host"},
 		{"list --state-root /x", "unknown flag: --state-root"},
-		{"list extra", "unknown command"},
+		{"list extra", "unexpected argument"},
 		{"nosuch", "unknown command"},
 		{"create --env FOO", `--env expects K=V, got "FOO"`},
 		{"create --env =x", `--env expects K=V, got "=x"`},
@@ -110,7 +110,7 @@ func TestBadUsageNeverDials(t *testing.T) {
 		{"attach aa", "needs a terminal"},
 		{"attach aa --escape ab", "one printable"},
 		{"attach aa --escape=", "one printable"},
-		{"kill", "accepts 1 arg"},
+		{"kill", "an argument is missing — usage: kaval-tui kill <id>"},
 	}
 	connect := func(context.Context, *cli.Env, client.Endpoint, bool) (*client.KavalClient, error) {
 		t.Error("dialled")

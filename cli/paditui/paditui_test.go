@@ -80,7 +80,7 @@ func TestBadUsageNeverDials(t *testing.T) {
 		{"status --host h --state-root /s", "--host and --state-root exclude"},
 		{"status --socket= --host h", "--socket is blank"},
 		{"status --state-root=", "--state-root is blank"},
-		{"status extra", "unknown command"},
+		{"status extra", "unexpected argument"},
 		{"nosuch", "unknown command"},
 		{"create", "--toplevel for a tile of its own, or --parent"},
 		{"create -- sh", "--toplevel"},
@@ -104,7 +104,7 @@ func TestBadUsageNeverDials(t *testing.T) {
 		{"send aa text --key Enter", "cannot go in one send"},
 		{"send aa", "nothing to send"},
 		{"snapshot aa --viewport --tail 3", "exclude each other"},
-		{"watch a b", "accepts at most 1"},
+		{"watch a b", `unexpected argument "b"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
