@@ -466,3 +466,97 @@ func TestEarlySIGTERM(t *testing.T) {
 		}
 	}
 }
+
+// A gate without permission to read is no free one. The superuser reads it all the same, so that as root another user serves.
+func TestGateOfModeZero(t *testing.T) {
+	w := newWorld(t)
+	h := w.home()
+	if err := OpenHome(h); err != nil {
+		t.Fatal(err)
+	}
+	write(t, h.Gate(), "999999\t5\n")
+	if err := os.Chmod(h.Gate(), 0); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], w.root)
+	cmd.Env = w.environ(roleVar + "=serve")
+	if os.Getuid() == 0 {
+		cmd = w.asNobody(cmd)
+	}
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "permission denied") {
+		t.Errorf("it ended with %v, said %s", err, out)
+	}
+	if info, err := os.Stat(h.Gate()); err != nil || info.Mode().Perm() != 0 {
+		t.Errorf("the gate is not as it was: %v", err)
+	}
+	if exists(h.Socket()) {
+		t.Error("it served")
+	}
+}
+
+// asNobody makes a command run as the user nobody, who is given the world.
+func (w *world) asNobody(cmd *exec.Cmd) *exec.Cmd {
+	w.t.Helper()
+	top := filepath.Dir(w.runtime)
+	exe, err := os.ReadFile(cmd.Path)
+	if err == nil {
+		err = os.WriteFile(top+"/test", exe, 0o755)
+	}
+	if err == nil {
+		err = filepath.WalkDir(top, func(path string, _ os.DirEntry, err error) error {
+			return errors.Join(err, os.Lchown(path, 65534, 65534))
+		})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cmd.Path, cmd.Dir = top+"/test", "/"
+	delete(w.env, BindVar)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	return cmd
+}
+
+func TestServingThatFailsEndsTheDaemon(t *testing.T) {
+	w := newWorld(t)
+	tn := tenureIn(t, w)
+	failed := make(chan error, 1)
+	tn.end = func(err error) { failed <- err }
+	tn.socket.UnixListener.Close() // as when the system takes it away
+	if _, fault := errors.AsType[*faultError](<-failed); !fault {
+		t.Error("the end is no fault")
+	}
+}
+
+func TestModesDoNotFollowTheUmask(t *testing.T) {
+	for _, umask := range []string{"000", "077"} {
+		t.Run(umask, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.start("serve")
+			exe, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Exe, c.Args = filepath.Dir(w.runtime)+"/kaval", []string{w.root}
+			script(t, c.Exe, "umask "+umask+"; exec "+exe+` "$1"`)
+			hello, err := Start(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer end(t, hello)
+			err = filepath.WalkDir(w.home().Dir, func(path string, e os.DirEntry, err error) error {
+				if err != nil {
+					return err
+				}
+				info, err := e.Info()
+				if err == nil && info.Mode().Perm()&0o077 != 0 {
+					t.Errorf("%s has mode %v", path, info.Mode())
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

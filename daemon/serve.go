@@ -44,7 +44,7 @@ const (
 	drainTimeout = 30 * time.Second
 	headerLimit  = 30 * time.Second
 	touchEvery   = time.Hour
-	tendEvery    = 2 * time.Second
+	tendEvery    = anchorEvery // together, so that an idle daemon wakes once for both
 )
 
 // Serve is a daemon: it returns when ctx ends, when it was drained, when its state root is gone or when the process it is bound
