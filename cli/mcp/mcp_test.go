@@ -490,3 +490,11 @@ func TestSubscription(t *testing.T) {
 		t.Errorf("heard %s too", <-heard)
 	}
 }
+
+// A model reads the prompt of a program as it is on the screen, not as JSON for a web page has it.
+func TestTextIsNotEscapedForHTML(t *testing.T) {
+	text, err := encode(map[string]string{"screen": "> a && b <c>"})
+	if want := "{\n  \"screen\": \"> a && b <c>\"\n}"; err != nil || text != want {
+		t.Errorf("%v, got %s, want %s", err, text, want)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -61,9 +62,19 @@ func success(v any) (*sdk.CallToolResult, error) {
 			StructuredContent: map[string]any{"value": string(t)},
 		}, nil
 	}
-	b, err := json.MarshalIndent(v, "", "  ")
+	s, err := encode(v)
 	if err != nil {
 		return nil, fmt.Errorf("encode result: %w", err)
 	}
-	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(b)}}, StructuredContent: v}, nil
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}, StructuredContent: v}, nil
+}
+
+// encode makes the JSON that a model reads: indented, and with <, > and & as the terminal shows them.
+func encode(v any) (string, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(v)
+	return strings.TrimSuffix(b.String(), "\n"), err
 }

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -70,11 +69,11 @@ func (s *server) read(ctx context.Context, fn func(ctx context.Context, ws padi.
 }
 
 func document(uri string, v any) (*sdk.ReadResourceResult, error) {
-	b, err := json.MarshalIndent(v, "", "  ")
+	s, err := encode(v)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", uri, err)
 	}
-	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: mimeJSON, Text: string(b)}}}, nil
+	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: mimeJSON, Text: s}}}, nil
 }
 
 func (s *server) subscribe(_ context.Context, req *sdk.SubscribeRequest) error {
