@@ -17,6 +17,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"kolu/internal/fault"
 )
 
 // Env is the world a command runs in. Tests make their own; [OS] gives the process's.
@@ -131,14 +133,21 @@ func Main(newRoot func(*Env) *cobra.Command, env *Env) int {
 	root.SetFlagErrorFunc(flagError)
 	prepare(root)
 
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if stdout.isClosed() {
 		return 0
 	}
-	return report(&mine, ctx, err)
+	return report(ctx, &mine, err, asksForJSON(cmd))
 }
 
-func report(env *Env, ctx context.Context, err error) int {
+func asksForJSON(cmd *cobra.Command) bool {
+	on, err := cmd.Flags().GetBool("json")
+	return err == nil && on
+}
+
+// report prints why a command failed and gives its exit code. asJSON adds what the sentence says as one line of JSON, for a
+// failure that has a code.
+func report(ctx context.Context, env *Env, err error, asJSON bool) int {
 	if err == nil {
 		return 0
 	}
@@ -147,6 +156,9 @@ func report(env *Env, ctx context.Context, err error) int {
 	}
 	if e, ok := err.(*exitError); !ok || e.err != nil {
 		env.Errorf("%s", oneLine(err.Error()))
+	}
+	if f, ok := errors.AsType[*fault.Error](err); ok && asJSON {
+		_ = JSON(env.Stderr, f) // nowhere is left to say that it failed
 	}
 	return ExitCode(err)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"kolu/internal/fault"
 )
 
 // tree is a root with a verb that fails as told, one that prints until nobody reads, and a group.
@@ -19,6 +21,7 @@ func tree(fail error) func(*Env) *cobra.Command {
 		root := &cobra.Command{Use: "tool", Long: "a tool"}
 		failing := &cobra.Command{Use: "fail", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return fail }}
 		failing.Flags().Int("lines", 0, "")
+		failing.Flags().Bool("json", false, "")
 		root.AddCommand(failing)
 		root.AddCommand(&cobra.Command{Use: "yes", RunE: func(cmd *cobra.Command, _ []string) error {
 			for cmd.Context().Err() == nil {
@@ -34,6 +37,7 @@ func tree(fail error) func(*Env) *cobra.Command {
 }
 
 func TestMainEnds(t *testing.T) {
+	unresolved := &fault.Error{Code: fault.Unresolved, Host: "box", Detail: "no address", Remedy: "check the name"}
 	tests := []struct {
 		name   string
 		args   string
@@ -58,6 +62,10 @@ func TestMainEnds(t *testing.T) {
 		{"mistyped verb with its flag", "fial --lines 3", nil, 1, "tool: unknown command \"fial\" — did you mean tool fail?\n"},
 		{"unknown verb", "bogus", nil, 1, "tool: unknown command \"bogus\" — see tool --help\n"},
 		{"unknown verb of a group", "host bogus", nil, 1, "tool: unknown command \"bogus\" — see tool host --help\n"},
+		{"code of a host, told", "fail", unresolved, 1, "tool: box: no address — check the name\n"},
+		{"code of a host, for scripts", "fail --json", fmt.Errorf("ask: %w", unresolved), 1, "tool: ask: box: no address — check the name\n" +
+			`{"code":"unresolved","host":"box","detail":"no address","remedy":"check the name"}` + "\n"},
+		{"no code for scripts", "fail --json", errors.New("no such thing"), 1, "tool: no such thing\n"},
 		{"bare", "", nil, 1, "*"},
 		{"help", "--help", nil, 0, ""},
 	}
