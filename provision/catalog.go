@@ -41,6 +41,8 @@ type Catalog struct {
 	self    string // the running executable, when the manifest has nothing for this system
 	source  string // the module that the running executable was made from, or ""
 
+	closure, closureSystem string // what the user named in place of the static build of a system, or ""
+
 	mu     sync.Mutex // for what follows
 	builds map[string]Build
 	failed map[string]error // what could not be made
@@ -61,6 +63,9 @@ func OpenCatalog(ctx context.Context, getenv func(string) string) (*Catalog, err
 		return nil, err
 	}
 	own := systemOf(runtime.GOOS, runtime.GOARCH)
+	if err := c.readClosure(getenv, own); err != nil {
+		return nil, err
+	}
 	if _, ok := c.builds[own]; !ok {
 		c.self = self
 	}
@@ -68,6 +73,9 @@ func OpenCatalog(ctx context.Context, getenv func(string) string) (*Catalog, err
 		c.source = moduleSource(self)
 	}
 	c.prepare(ctx, own)
+	for system, b := range c.builds {
+		c.builds[system] = c.withClosure(b)
+	}
 	return c, nil
 }
 
@@ -153,6 +161,7 @@ func (c *Catalog) Build(ctx context.Context, system string) (Build, error) {
 		return Build{}, err
 	}
 	b, err := c.make(ctx, system)
+	b = c.withClosure(b)
 	switch {
 	case err == nil:
 		c.builds[system] = b

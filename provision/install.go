@@ -44,6 +44,11 @@ func (in *installer) install(ctx context.Context) (Placed, error) {
 	in.progress.tell(StageCheck, 0, 0)
 	err := in.ladder(ctx)
 	in.placed.Sent = in.sent.Load()
+	for _, t := range in.placed.Tried {
+		if t.Rung == Closure && err == nil {
+			in.placed.Warnings = append(in.placed.Warnings, "the closure did not go there, the static build did: "+t.Err.Detail)
+		}
+	}
 	return in.placed, err
 }
 
@@ -78,6 +83,9 @@ type way func(context.Context) error
 
 func (in *installer) ladder(ctx context.Context) error {
 	var ways []way
+	if in.build.Closure != "" {
+		ways = append(ways, in.closureRung)
+	}
 	if in.facts.Nix.Dir != "" {
 		ways = append(ways, in.nix)
 	}

@@ -28,12 +28,14 @@ type ManifestBuild struct {
 	SHA256  string `json:"sha256"`
 	NarHash string `json:"narHash"`
 	NarSize int64  `json:"narSize"`
+	// Closure is a store path of this machine that goes to hosts of the system instead, with everything it refers to.
+	Closure string `json:"closure,omitempty"`
 }
 
 func (b ManifestBuild) build(dir, version string) Build {
 	return Build{
 		System: b.System, Version: version, File: filepath.Join(dir, filepath.FromSlash(b.File)),
-		Size: b.Size, SHA256: b.SHA256, NarHash: b.NarHash, NarSize: b.NarSize,
+		Size: b.Size, SHA256: b.SHA256, NarHash: b.NarHash, NarSize: b.NarSize, Closure: b.Closure,
 	}
 }
 
@@ -73,6 +75,8 @@ func (m Manifest) check() error {
 			return fmt.Errorf("bad size or hash for %s", b.System)
 		case !filepath.IsLocal(filepath.FromSlash(b.File)):
 			return fmt.Errorf("%q leaves the directory", b.File)
+		case b.Closure != "" && !goodStorePath.MatchString(b.Closure):
+			return fmt.Errorf("%q is no store path", b.Closure)
 		}
 		seen[b.System] = true
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -45,20 +44,8 @@ type Session struct {
 // Open greets the server and asks in the same breath whether a path is valid, so both cost one round trip. With the answer comes
 // a lock: until the server ends, the collector keeps the path, whether it is there yet or not.
 func Open(w io.Writer, r io.Reader, path string) (s *Session, valid bool, err error) {
-	count := &counter{w: w}
-	s = &Session{
-		w:     &writer{w: bufio.NewWriterSize(count, 64<<10)},
-		r:     reader{bufio.NewReaderSize(r, 4<<10)},
-		count: count,
-	}
-	s.w.u64(clientMagic)
-	s.w.u64(ourVersion)
-	sent := s.ask(path)
-	if err := s.greeting(); err != nil {
-		return nil, false, err
-	}
-	valid, err = s.answer(path, sent)
-	return s, valid, err
+	s, paths, err := OpenAll(w, r, []string{path})
+	return s, slices.Contains(paths, path), err
 }
 
 // Sent counts the bytes written so far.
@@ -102,26 +89,29 @@ func skipTo(r *bufio.Reader, magic uint64) error {
 }
 
 // ask sends the question in the background: over a dead connection a write may never return.
-func (s *Session) ask(path string) (sent chan error) {
+func (s *Session) ask(paths []string) (sent chan error) {
 	s.w.u64(opQueryValidPaths)
 	s.w.boolean(true)  // lock
 	s.w.boolean(false) // substitute: never wait for caches of the host's
-	s.w.list([]string{path})
+	s.w.list(paths)
 	sent = make(chan error, 1)
 	s.busy.Go(func() { sent <- s.w.flush() })
 	return sent
 }
 
-func (s *Session) answer(path string, sent chan error) (bool, error) {
+func (s *Session) answer(sent chan error) ([]string, error) {
 	valid, err := s.r.list()
 	if err != nil {
-		return false, fmt.Errorf("ask whether the path is valid: %w", err)
+		return nil, fmt.Errorf("ask whether the path is valid: %w", err)
 	}
-	return slices.Contains(valid, path), <-sent
+	return valid, <-sent
 }
 
 // Valid asks whether a path is in the store, and locks it.
-func (s *Session) Valid(path string) (bool, error) { return s.answer(path, s.ask(path)) }
+func (s *Session) Valid(path string) (bool, error) {
+	valid, err := s.answer(s.ask([]string{path}))
+	return slices.Contains(valid, path), err
+}
 
 // Add adds a tree under the path that its content gives it (see [SourcePath]): no signature is needed for it and no trust.
 // told gets the number of archive bytes handed over so far; it may be nil.
@@ -137,20 +127,7 @@ func (s *Session) Add(path, narHash string, narSize int64, root Node, told func(
 	written, answered := make(chan error, 1), make(chan error, 1)
 	s.busy.Go(func() { written <- s.send(path, narHash, ca, narSize, root, told) })
 	s.busy.Go(func() { answered <- s.done() })
-	select {
-	case err = <-answered:
-	case err = <-written:
-		if err == nil {
-			err = <-answered
-		} else if errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.EPIPE) {
-			err = errors.Join(io.ErrUnexpectedEOF, err)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("add the path: %w", err)
-	}
-	s.busy.Wait()
-	return nil
+	return s.both(written, answered)
 }
 
 // Settle waits for what a failed Add left at work, at most for d. The streams must be closed before; over a dead connection
@@ -175,16 +152,7 @@ func (s *Session) done() error {
 }
 
 func (s *Session) send(path, narHash, ca string, narSize int64, root Node, told func(int64)) error {
-	s.w.u64(opAddToStoreNar)
-	s.w.str(path)
-	s.w.str("") // deriver
-	s.w.str(narHash)
-	s.w.list(nil) // references
-	s.w.u64(0)    // registration time
-	s.w.u64(uint64(narSize))
-	s.w.boolean(false) // ultimate
-	s.w.list(nil)      // signatures
-	s.w.str(ca)
+	s.header(PathInfo{Path: path, NarHash: narHash, NarSize: narSize, CA: ca})
 	if err := s.w.flush(); err != nil {
 		return err
 	}
