@@ -20,6 +20,10 @@ func open() (master, tty *os.File, err error) {
 	}
 	defer blocking.Close()
 	fd, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err == nil && crowded(fd) {
+		unix.Close(fd)
+		err = unix.EMFILE
+	}
 	if err == nil {
 		err = unix.SetNonblock(fd, true)
 	}

@@ -18,6 +18,10 @@ func open() (master, tty *os.File, err error) {
 	if err != nil {
 		return nil, nil, &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
 	}
+	if crowded(fd) {
+		unix.Close(fd)
+		return nil, nil, unix.EMFILE
+	}
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	if err == nil {
 		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)

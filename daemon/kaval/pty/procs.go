@@ -2,6 +2,7 @@ package pty
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -126,6 +127,9 @@ func settle(ctx context.Context, procs []Proc, limit time.Duration) {
 // process and its ancestors are never among them.
 func (h *hunt) tree() []Proc {
 	all := processes()
+	if len(all) == 0 {
+		return h.unlisted()
+	}
 	spared := ancestors(all, os.Getpid())
 	ours := map[int]Proc{}
 	for _, q := range all {
@@ -137,6 +141,17 @@ func (h *hunt) tree() []Proc {
 	addDescendants(all, ours)
 	maps.DeleteFunc(ours, func(pid int, q Proc) bool { return q.dead || spared[pid] })
 	maps.Copy(h.known, ours)
+	return slices.SortedFunc(maps.Values(ours), func(a, b Proc) int { return a.PID - b.PID })
+}
+
+// unlisted is the tree where the system lists no processes, for want of descriptors say: whoever has been seen, and the leader,
+// as long as they live.
+func (h *hunt) unlisted() []Proc {
+	ours := maps.Clone(h.known)
+	if _, known := ours[h.leader]; !known && h.leader > 1 {
+		ours[h.leader] = Proc{PID: h.leader, Group: h.leader, Session: h.leader, Name: "leader"}
+	}
+	maps.DeleteFunc(ours, func(pid int, _ Proc) bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) })
 	return slices.SortedFunc(maps.Values(ours), func(a, b Proc) int { return a.PID - b.PID })
 }
 

@@ -2,6 +2,7 @@ package pty
 
 import (
 	"bytes"
+	"errors"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,8 +43,27 @@ func alive(q Proc) bool {
 	return now.PID == q.PID && !now.dead && now.Start == q.Start
 }
 
-// awaitExit leaves it to the call that follows.
-func awaitExit(int) {}
+// awaitExit waits until a child has ended. Where that cannot be done it returns at once.
+func awaitExit(pid int) {
+	queue, err := unix.Kqueue()
+	if err != nil {
+		return
+	}
+	defer unix.Close(queue)
+	unix.CloseOnExec(queue)
+	var end unix.Kevent_t
+	unix.SetKevent(&end, pid, unix.EVFILT_PROC, unix.EV_ADD|unix.EV_ONESHOT)
+	end.Fflags = unix.NOTE_EXIT
+	if _, err := unix.Kevent(queue, []unix.Kevent_t{end}, nil, nil); err != nil {
+		return // it has ended already
+	}
+	var events [1]unix.Kevent_t
+	for {
+		if n, err := unix.Kevent(queue, nil, events[:], nil); n > 0 || (err != nil && !errors.Is(err, unix.EINTR)) {
+			return
+		}
+	}
+}
 
 // marked reports nothing: the environment of another process is not shown here.
 func marked(int, string) bool { return false }

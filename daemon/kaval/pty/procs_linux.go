@@ -54,7 +54,10 @@ func stat(pid int) (Proc, bool) {
 
 func alive(q Proc) bool {
 	now, ok := stat(q.PID)
-	return ok && !now.dead && now.Start == q.Start
+	if !ok { // it has ended, or we can't look
+		return !errors.Is(unix.Kill(q.PID, 0), unix.ESRCH)
+	}
+	return !now.dead && (now.Start == q.Start || q.Start == 0)
 }
 
 // awaitExit waits until a child has ended without keeping a thread for it. Where that cannot be done it returns at once.

@@ -139,6 +139,27 @@ func getenv(env []string, key string) string {
 	return ""
 }
 
+// Adopt makes a Process of a terminal and a child that the program before this one in this very process has left: fd is the near
+// side of the terminal.
+func Adopt(fd, pid int) (*Process, error) {
+	if _, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ); err != nil {
+		return nil, fmt.Errorf("take over terminal of process %d: %w", pid, err)
+	}
+	unix.CloseOnExec(fd)
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, fmt.Errorf("take over terminal of process %d: %w", pid, err)
+	}
+	proc, err := os.FindProcess(pid)
+	if err != nil {
+		return nil, fmt.Errorf("take over process %d: %w", pid, err)
+	}
+	return &Process{Master: os.NewFile(uintptr(fd), "/dev/ptmx"), PID: pid, proc: proc}, nil
+}
+
+// AwaitExit waits until the program has ended and leaves its exit code for [Process.Wait]. Where the system has no way to do that it
+// returns at once.
+func (p *Process) AwaitExit() { awaitExit(p.PID) }
+
 // Wait waits for the program to end and gives its exit code; a program that a signal ended gives 128 and the signal's
 // number, as shells do. It is called once.
 func (p *Process) Wait() (int, error) {

@@ -175,6 +175,79 @@ wait_all=1; while :; do sleep 0.2; echo up; done`
 	}
 }
 
+// A host that has no descriptor left can't list the processes; it must still end a terminal.
+func TestKillWithoutDescriptors(t *testing.T) {
+	p := start(t, nil, "sh", "-c", "trap '' HUP TERM; echo up; while :; do sleep 0.1; done")
+	readUntil(t, p, "up")
+	exited := make(chan int, 1)
+	go func() {
+		code, _ := p.Wait()
+		exited <- code
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	free := takeDescriptors(t)
+	left := p.Kill(ctx, "")
+	free()
+	if len(left) > 0 {
+		t.Errorf("survivors: %v", left)
+	}
+	if code := <-exited; code != 128+9 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// takeDescriptors opens all descriptors that there are until free is called.
+func takeDescriptors(t *testing.T) (free func()) {
+	t.Helper()
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	var fds []int
+	for {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		fds = append(fds, fd)
+	}
+	return func() {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTheLastDescriptorsAreNotForTerminals(t *testing.T) {
+	for _, tc := range []struct {
+		fd    int
+		limit uint64
+		want  bool
+	}{{47, 64, false}, {48, 64, true}, {991, 1024, false}, {992, 1024, true}, {5, unix.RLIM_INFINITY, false}} {
+		if got := beyond(tc.fd, tc.limit); got != tc.want {
+			t.Errorf("descriptor %d of %d: %v", tc.fd, tc.limit, got)
+		}
+	}
+	was := unix.Rlimit{}
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 8, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &was)
+	if _, err := Start(Command{Argv: []string{"/bin/true"}, Dir: "/", Cols: 80, Rows: 24}); !errors.Is(err, ErrLimit) {
+		t.Errorf("a start with the last descriptors: %v", err)
+	}
+}
+
 func TestKillSparesItself(t *testing.T) {
 	// The mark of the test's own environment must not turn the hunt on the daemon or its ancestors.
 	h := newHunt(-1, "PATH="+os.Getenv("PATH"))

@@ -17,6 +17,10 @@ func (h *Host) Attach(ctx context.Context, id kaval.TerminalID, req kaval.Attach
 	if req.From != nil && *req.From < 0 {
 		return nil, kaval.Invalidf("from must be at least 0")
 	}
+	if err := h.ops.enter(ctx, nil); err != nil {
+		return nil, err
+	}
+	defer h.ops.leave()
 	t, err := h.find(ctx, id)
 	if err != nil {
 		return nil, err
@@ -35,7 +39,10 @@ func (h *Host) Attach(ctx context.Context, id kaval.TerminalID, req kaval.Attach
 			return nil, err
 		}
 	}
-	a := &attachment{t: t, closed: make(chan struct{})}
+	if err := h.attached.enter(ctx, nil); err != nil {
+		return nil, err
+	}
+	a := &attachment{t: t, closed: make(chan struct{}), moving: h.movingNow()}
 	a.begin(req.From)
 	return a, nil
 }
@@ -46,10 +53,14 @@ func (h *Host) Resize(ctx context.Context, id kaval.TerminalID, size kaval.Size)
 	if err != nil {
 		return err
 	}
-	return t.resize(size)
+	return t.resize(ctx, size)
 }
 
-func (t *terminal) resize(size kaval.Size) error {
+func (t *terminal) resize(ctx context.Context, size kaval.Size) error {
+	if err := t.host.ops.enter(ctx, nil); err != nil {
+		return err
+	}
+	defer t.host.ops.leave()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	size, err := grid(size, t.size)
@@ -64,6 +75,7 @@ type attachment struct {
 	t      *terminal
 	close  sync.Once
 	closed chan struct{}
+	moving <-chan struct{}
 
 	// guarded by t.mu
 	pos   int64         // the next byte to give
@@ -106,6 +118,8 @@ func (a *attachment) Next(ctx context.Context) (kaval.Frame, error) {
 		case <-a.closed:
 			return kaval.Frame{}, net.ErrClosed
 		case <-a.t.host.closing:
+			return kaval.Frame{}, kaval.ErrClosing
+		case <-a.moving:
 			return kaval.Frame{}, kaval.ErrClosing
 		case <-ctx.Done():
 			return kaval.Frame{}, ctx.Err()
@@ -192,10 +206,13 @@ func (a *attachment) Resize(ctx context.Context, size kaval.Size) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return a.t.resize(size)
+	return a.t.resize(ctx, size)
 }
 
 func (a *attachment) Close() error {
-	a.close.Do(func() { close(a.closed) })
+	a.close.Do(func() {
+		close(a.closed)
+		a.t.host.attached.leave()
+	})
 	return nil
 }

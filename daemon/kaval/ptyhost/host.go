@@ -52,18 +52,33 @@ type Host struct {
 	closing chan struct{}
 	readers sync.WaitGroup // one for each goroutine of each terminal
 
+	// What a hand-over brings to rest, in this order; see handoff.go.
+	frozen   sync.Mutex // held from Freeze to the end of it
+	ops      gate       // spawns, kills, changes of the size, new attachments
+	reaps    gate       // from the exit code of a program to the end of its terminal
+	writes   gate       // input
+	attached gate       // attachments that are not closed
+
 	mu       sync.Mutex
 	closed   bool
 	live     map[kaval.TerminalID]*terminal // nil while a spawn holds the id
 	order    []*terminal                    // live ones by spawn
 	tombs    tombstones
 	watchers map[*watcher]struct{}
+	moving   chan struct{} // closed when another build takes over
 }
 
 var _ kaval.Host = (*Host)(nil)
 
 // New makes a Host without terminals. Close ends it.
 func New(o Options) *Host {
+	if o.RunDir != "" {
+		clearInitFiles(o.RunDir)
+	}
+	return newHost(o)
+}
+
+func newHost(o Options) *Host {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -72,12 +87,11 @@ func New(o Options) *Host {
 	}
 	if o.RunDir == "" {
 		o.RunDir = os.TempDir()
-	} else {
-		clearInitFiles(o.RunDir)
 	}
 	return &Host{
 		opts: o, log: o.Log, user: whoami(o.Environ), closing: make(chan struct{}),
 		live: map[kaval.TerminalID]*terminal{}, watchers: map[*watcher]struct{}{},
+		moving: make(chan struct{}),
 	}
 }
 

@@ -28,6 +28,10 @@ func (h *Host) Write(ctx context.Context, id kaval.TerminalID, in kaval.Input) e
 
 // write waits for its turn and writes, each for at most kaval.WriteDeadline without any progress.
 func (t *terminal) write(ctx context.Context, data []byte) error {
+	if err := t.host.writes.enter(ctx, nil); err != nil {
+		return err
+	}
+	defer t.host.writes.leave()
 	turn := time.NewTimer(kaval.WriteDeadline)
 	defer turn.Stop()
 	select {
@@ -53,18 +57,50 @@ func (t *terminal) writeInTurn(ctx context.Context, data []byte) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = t.proc.Master.SetWriteDeadline(time.Unix(1, 0)) })
 	defer stop()
+	moving := t.host.movingNow()
 	for taken := 0; taken < len(data); {
-		_ = t.proc.Master.SetWriteDeadline(time.Now().Add(kaval.WriteDeadline))
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("%w (the program took %d of %d bytes)", err, taken, len(data))
+		err := t.io.enter(ctx, moving)
+		if errors.Is(err, errAside) {
+			t.pass(data[taken:])
+			return nil
 		}
-		n, err := t.proc.Master.Write(data[taken:min(len(data), taken+writeStep)])
+		n := 0
+		if err == nil {
+			n, err = t.writeStep(ctx, data[taken:min(len(data), taken+writeStep)])
+			t.io.leave()
+		}
 		taken += n
 		if err != nil {
 			return t.writeError(ctx, err, taken, len(data))
 		}
 	}
 	return nil
+}
+
+// writeStep writes some bytes under one deadline. One that a hand-over cut short is no error.
+func (t *terminal) writeStep(ctx context.Context, data []byte) (int, error) {
+	t.deadline.Lock()
+	if !t.held {
+		_ = t.proc.Master.SetWriteDeadline(time.Now().Add(kaval.WriteDeadline))
+	}
+	t.deadline.Unlock()
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := t.proc.Master.Write(data)
+	t.deadline.Lock()
+	defer t.deadline.Unlock()
+	if t.held && ctx.Err() == nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+	}
+	return n, err
+}
+
+// pass leaves input to the build that takes over.
+func (t *terminal) pass(data []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.carry = append(t.carry, data...)
 }
 
 // longestLine is the length of the longest line. A terminal that collects lines cuts one that is too long and tells nobody.

@@ -12,6 +12,10 @@ import (
 
 // Kill ends every process of the terminal and returns when the terminal has left the inventory.
 func (h *Host) Kill(ctx context.Context, id kaval.TerminalID) error {
+	if err := h.ops.enter(ctx, nil); err != nil {
+		return err
+	}
+	defer h.ops.leave()
 	t, err := h.find(ctx, id)
 	if errors.Is(err, kaval.ErrGone) {
 		return nil

@@ -30,6 +30,10 @@ func (h *Host) Spawn(ctx context.Context, req kaval.SpawnRequest) (kaval.Termina
 	if req.ID == "" {
 		req.ID = kaval.TerminalID(uuid.NewString())
 	}
+	if err := h.ops.enter(ctx, nil); err != nil {
+		return kaval.Terminal{}, err
+	}
+	defer h.ops.leave()
 	if err := h.claim(ctx, req.ID); err != nil {
 		return kaval.Terminal{}, err
 	}

@@ -1,6 +1,7 @@
 package ptyhost
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -45,7 +46,11 @@ type terminal struct {
 	mutedUntil atomic.Int64 // Unix milliseconds
 
 	replies replyQueue
-	tap     tapState // the reader's alone
+
+	io       gate       // steps of reading and writing
+	deadline sync.Mutex // guards held and the deadline of writes
+	held     bool       // a hand-over is under way: writes are cut short and go on after it
+	tap      tapState   // the reader's alone
 
 	mu      sync.Mutex
 	screen  *vt.Terminal
@@ -59,6 +64,7 @@ type terminal struct {
 	changed chan struct{}
 	ended   bool
 	code    int
+	carry   []byte // input that the next build is to write
 
 	rec kaval.Terminal // guarded by host.mu
 }
@@ -97,6 +103,9 @@ func (t *terminal) run() {
 
 // reap waits for the program at the root.
 func (t *terminal) reap(codes chan<- int) {
+	t.proc.AwaitExit()
+	_ = t.host.reaps.enter(context.Background(), nil) // never fails without an end of the context
+	defer t.host.reaps.leave()
 	code, err := t.proc.Wait()
 	if err != nil {
 		t.host.log.Error("wait for program", "terminal", t.id, "err", err)
@@ -106,6 +115,7 @@ func (t *terminal) reap(codes chan<- int) {
 	close(t.exited)
 	// A process that kept the terminal may never end the output.
 	_ = t.proc.Master.SetReadDeadline(time.Now().Add(drainGrace))
+	<-t.done
 }
 
 // buffers are shared, so that a terminal that says nothing holds none.
@@ -143,6 +153,8 @@ func (t *terminal) read() {
 func (t *terminal) readOnce(raw syscall.RawConn) error {
 	var failed error
 	err := raw.Read(func(fd uintptr) bool {
+		_ = t.io.enter(context.Background(), nil) // never fails without an end of the context
+		defer t.io.leave()
 		buf := buffers.Get().(*[readSize]byte)
 		defer buffers.Put(buf)
 		n, err := fill(int(fd), buf[:])

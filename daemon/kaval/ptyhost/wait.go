@@ -81,6 +81,7 @@ func (t *terminal) await(ctx context.Context, w *waiter, result *kaval.WaitResul
 	quiet := time.NewTimer(time.Hour)
 	defer quiet.Stop()
 	t.begin(w)
+	moving := t.host.movingNow()
 	for {
 		s := t.look(w)
 		if w.judge(s, result) {
@@ -96,6 +97,9 @@ func (t *terminal) await(ctx context.Context, w *waiter, result *kaval.WaitResul
 			result.Result = kaval.Timeout
 			return nil
 		case <-t.host.closing:
+			result.Result = kaval.Closed
+			return nil
+		case <-moving:
 			result.Result = kaval.Closed
 			return nil
 		case <-ctx.Done():

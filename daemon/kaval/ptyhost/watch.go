@@ -22,6 +22,7 @@ type watcher struct {
 func (h *Host) Watch(ctx context.Context) iter.Seq2[kaval.Event, error] {
 	return func(yield func(kaval.Event, error) bool) {
 		w := &watcher{stale: true, ready: make(chan struct{}, 1)}
+		moving := h.movingNow()
 		h.mu.Lock()
 		h.watchers[w] = struct{}{}
 		h.mu.Unlock()
@@ -39,6 +40,9 @@ func (h *Host) Watch(ctx context.Context) iter.Seq2[kaval.Event, error] {
 			select {
 			case <-w.ready:
 			case <-h.closing:
+				yield(kaval.Event{}, kaval.ErrClosing)
+				return
+			case <-moving:
 				yield(kaval.Event{}, kaval.ErrClosing)
 				return
 			case <-ctx.Done():
