@@ -10,6 +10,8 @@ import (
 type Where struct {
 	Socket string // of the daemon, on its machine
 	Host   string // empty for this machine
+	// Identity is the same for two ways to one daemon; empty where that is not known.
+	Identity string
 	// Transport and Rung say how a host was reached and which way its build got there.
 	Transport, Rung string
 	// Started reports that the daemon was started for this call.

@@ -11,13 +11,19 @@ import (
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
 	"kolu/fleet"
+	"kolu/fleet/inventory"
+	"kolu/stdio"
 )
 
 // reachHost reaches the daemon of another machine. What a first time needs (the build, the daemon) is brought there and told on
 // stderr.
 func reachHost(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind) (line, error) {
-	told := &progress{w: env.Stderr}
-	link, err := fleet.Dial(ctx, ep.Host, kind.Name, fleet.Options{
+	target, err := ep.target(env)
+	if err != nil {
+		return line{}, err
+	}
+	told := &progress{w: env.Stderr, name: ep.Host, steps: ep.Steps}
+	link, err := fleet.Dial(ctx, target, kind.Name, fleet.Options{
 		Transport: ep.SSH, Contract: contractOf(kind), Env: env.Environ, Progress: told.step,
 	})
 	if err != nil {
@@ -33,10 +39,31 @@ func reachHost(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind)
 			Daemon: kind.Name, Contract: b.Contract, Build: b.Build, Commit: b.Commit, PID: b.PID, StartedAt: b.StartedAt,
 			Socket: b.Socket,
 		},
-		where: Where{Socket: b.Socket, Host: ep.Host, Transport: report.Transport, Rung: report.Rung},
+		where: Where{Socket: b.Socket, Host: ep.Host, Identity: identity(b), Transport: report.Transport, Rung: report.Rung},
 		self:  env.Name,
 		end:   link.Close,
 	}, nil
+}
+
+// target is what ssh is given for the endpoint's host.
+func (e Endpoint) target(env *cli.Env) (string, error) {
+	if e.Target != "" {
+		return e.Target, nil
+	}
+	list, err := inventory.Load(env.Getenv)
+	if err != nil {
+		return "", err
+	}
+	h, err := list.Resolve(e.Host)
+	return h.SSH, err
+}
+
+// identity tells a daemon from every other: a copied machine may have the same id, but not at once the same process.
+func identity(b stdio.Banner) string {
+	if b.PID == 0 || b.StartedAt == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %s %s %d %d", b.HostID, b.BootID, b.Socket, b.PID, b.StartedAt)
 }
 
 func contractOf(kind daemon.Kind) string {
@@ -48,12 +75,17 @@ func contractOf(kind daemon.Kind) string {
 
 // progress prints a line for each step of bringing a build to a host, and nothing where none is brought.
 type progress struct {
-	w    io.Writer
-	mu   sync.Mutex
-	last string
+	w     io.Writer
+	name  string
+	steps *Steps
+	mu    sync.Mutex
+	last  string
 }
 
 func (p *progress) step(s fleet.Step) {
+	if p.steps != nil {
+		p.steps.Step(s.Stage)
+	}
 	if s.Stage != "provision" || s.Detail == "" {
 		return
 	}
@@ -67,5 +99,5 @@ func (p *progress) step(s fleet.Step) {
 	if s.Total > 0 {
 		size = fmt.Sprintf(" (%.1f MB)", float64(s.Total)/1e6)
 	}
-	fmt.Fprintf(p.w, "— %s: %s%s\n", s.Host, cli.Clean(s.Detail), size)
+	fmt.Fprintf(p.w, "— %s: %s%s\n", p.name, cli.Clean(s.Detail), size)
 }

@@ -14,6 +14,7 @@ import (
 
 // WaitFrame is the one JSON answer of a wait on a command line; flat, with what belongs to the outcome.
 type WaitFrame struct {
+	Host        string           `json:"host,omitempty"` // where several hosts were asked
 	ID          kaval.TerminalID `json:"id"`
 	Result      kaval.Outcome    `json:"result"`
 	Fired       string           `json:"fired,omitempty"`
@@ -57,9 +58,9 @@ type WaitReport struct {
 
 // Exit codes of a wait.
 const (
-	exitTimeout     = 2
-	exitGone        = 3
-	exitInterrupted = 130
+	ExitTimeout     = 2
+	ExitGone        = 3
+	ExitInterrupted = 130
 )
 
 // Report takes what a wait gave. A wait that was interrupted, or whose terminal ended before it began, is an outcome too.
@@ -92,16 +93,16 @@ func (w WaitReport) outcome(id kaval.TerminalID, f WaitFrame) error {
 	switch f.Result {
 	case kaval.Met:
 		if !w.JSON {
-			w.note("%s", met(short, f))
+			w.note("%s", MetLine(short, f))
 		}
 		return nil
 	case kaval.Timeout:
-		return cli.Exit(exitTimeout, fmt.Errorf("timed out after %dms waiting for %s (%s)", elapsed(f), short, w.missed()))
+		return cli.Exit(ExitTimeout, fmt.Errorf("timed out after %dms waiting for %s (%s)", elapsed(f), short, w.missed()))
 	case kaval.Gone:
-		return cli.Exit(exitGone, fmt.Errorf("%s exited before the condition was met — its terminal is gone", short))
+		return cli.Exit(ExitGone, fmt.Errorf("%s exited before the condition was met — its terminal is gone", short))
 	case Interrupted:
 		w.note("interrupted; %s left running", short)
-		return cli.Exit(exitInterrupted, nil)
+		return cli.Exit(ExitInterrupted, nil)
 	case kaval.Closed:
 		return fmt.Errorf("the daemon is going away under %s, which still runs — wait again", short)
 	}
@@ -119,14 +120,15 @@ func (w WaitReport) note(format string, args ...any) {
 	fmt.Fprintf(w.Stderr, "— %s\n", fmt.Sprintf(format, args...))
 }
 
-func met(short string, f WaitFrame) string {
+// MetLine says in a line what a wait was met by; name is how the line calls the terminal.
+func MetLine(name string, f WaitFrame) string {
 	switch {
 	case f.Agent != nil:
-		return fmt.Sprintf("%s reached %s · %s %s", short, f.Agent.State.Bucket(), AgentName(f.Agent.Kind), f.Agent.State)
+		return fmt.Sprintf("%s reached %s · %s %s", name, f.Agent.State.Bucket(), AgentName(f.Agent.Kind), f.Agent.State)
 	case f.Fired == "match" && f.MatchedLine != nil:
-		return fmt.Sprintf("%s matched %q after %dms", short, *f.MatchedLine, elapsed(f))
+		return fmt.Sprintf("%s matched %q after %dms", name, *f.MatchedLine, elapsed(f))
 	}
-	return fmt.Sprintf("%s output idle after %dms", short, elapsed(f))
+	return fmt.Sprintf("%s output idle after %dms", name, elapsed(f))
 }
 
 func elapsed(f WaitFrame) int64 {

@@ -68,8 +68,8 @@ const reset = "\x1b[?1049l\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x
 // clear makes the terminal ready for a snapshot, whatever was drawn on it before.
 const clear = "\x1b[?1049l\x1b[0m\x1b[r\x1b[H\x1b[2J\x1b[3J"
 
-func runAttach(ctx context.Context, t *tree, query string, escape byte) (err error) {
-	ep, err := t.endpoint()
+func runAttach(ctx context.Context, t *tree, word string, escape byte) (err error) {
+	ep, query, err := t.flags.At(t.env.Dir, word)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,8 @@ func NewWith(env *cli.Env, connect Connect) *cobra.Command {
 
 const longHelp = `kaval-tui drives the terminals of a kaval: it starts programs, types into them, reads their screens and waits for
 them. Without a flag it speaks to the kaval that $KAVAL_SOCKET names, else to the one of the primary padi, else to the
-only one that runs. Terminals are named by their id or the beginning of it.
+only one that runs. Terminals are named by their id or the beginning of it; one on another machine is written host/id, and then
+--host isn't needed.
 
 EXIT STATUS
   0    done; wait: the condition was met; attach: detached
@@ -87,17 +88,25 @@ func (t *tree) with(ctx context.Context, start bool, fn func(c *client.KavalClie
 	if err != nil {
 		return err
 	}
+	return t.at(ctx, ep, start, func(c *client.KavalClient) error { return fn(c, ep) })
+}
+
+func (t *tree) at(ctx context.Context, ep client.Endpoint, start bool, fn func(c *client.KavalClient) error) error {
 	c, err := t.connect(ctx, t.env, ep, start)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	return fn(c, ep)
+	return fn(c)
 }
 
-// withTerminal is with for a verb about one live terminal.
-func (t *tree) withTerminal(ctx context.Context, query string, fn func(c *client.KavalClient, term kaval.Terminal) error) error {
-	return t.with(ctx, false, func(c *client.KavalClient, _ client.Endpoint) error {
+// withTerminal is with for a verb about one live terminal, which may be written host/id.
+func (t *tree) withTerminal(ctx context.Context, word string, fn func(c *client.KavalClient, term kaval.Terminal) error) error {
+	ep, query, err := t.flags.At(t.env.Dir, word)
+	if err != nil {
+		return err
+	}
+	return t.at(ctx, ep, false, func(c *client.KavalClient) error {
 		term, err := t.resolve(ctx, c, query)
 		if err != nil {
 			return err

@@ -55,7 +55,7 @@ KEYS
 }
 
 func runSend(ctx context.Context, t *tree, opts sendOptions) error {
-	if _, err := t.endpoint(); err != nil {
+	if _, _, err := t.flags.At(t.env.Dir, opts.spec.ID); err != nil {
 		return err
 	}
 	opts.spec.Stdin, opts.spec.Self, opts.spec.Dir = t.env.Stdin, t.self, t.env.Dir

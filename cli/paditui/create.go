@@ -47,7 +47,7 @@ is typed at the shell's first prompt. With --worktree the terminal starts in a f
 }
 
 func (f *Face) runCreate(ctx context.Context, opts createOptions) error {
-	ep, err := f.Endpoint()
+	ep, parent, err := f.flags.At(f.env.Dir, opts.parent)
 	if err != nil {
 		return err
 	}
@@ -55,9 +55,9 @@ func (f *Face) runCreate(ctx context.Context, opts createOptions) error {
 	if err != nil {
 		return err
 	}
-	return f.With(ctx, func(c *client.PadiClient, _ client.Endpoint) error {
-		if opts.parent != "" {
-			if req.Placement.Parent, err = f.resolve(ctx, c, opts.parent); err != nil {
+	return f.at(ctx, ep, func(c *client.PadiClient) error {
+		if parent != "" {
+			if req.Placement.Parent, err = f.resolve(ctx, c, parent); err != nil {
 				return fmt.Errorf("--parent: %w", err)
 			}
 		}

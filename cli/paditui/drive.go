@@ -51,7 +51,7 @@ KEYS
 }
 
 func (f *Face) runSend(ctx context.Context, opts sendOptions) error {
-	if _, err := f.Endpoint(); err != nil {
+	if _, _, err := f.flags.At(f.env.Dir, opts.spec.ID); err != nil {
 		return err
 	}
 	opts.spec.Stdin, opts.spec.Self, opts.spec.Dir = f.env.Stdin, f.self, f.env.Dir

@@ -42,7 +42,8 @@ func NewPulamWith(env *cli.Env, connect Connect) *cobra.Command {
 
 const longHelp = `It shows what each terminal is in: repository, pull request, agent and what that is doing. Without a flag it speaks to
 the padi that $PADI_SOCKET names, else to the only one that runs, else to the one keyed to the environment's state root;
-when none runs, it starts one. Terminals are named by their id or the beginning of it.
+when none runs, it starts one. Terminals are named by their id or the beginning of it; one on another machine is written host/id,
+and then --host isn't needed. status, watch and wait take several hosts: --host a,b, --group, --all.
 
 ` + ExitStatus
 
@@ -52,6 +53,7 @@ const ExitStatus = `EXIT STATUS
   1    bad usage, no such terminal, no daemon, a broken line
   2    wait: the time ran out
   3    wait: the terminal ended first
+  4    of several hosts, some did not answer (1 when none did)
   130  wait: interrupted`
 
 // Face is one program's view of a padi: what its verbs share.
@@ -70,7 +72,7 @@ func NewFace(env *cli.Env, self string, connect Connect) *Face {
 // Bind adds the endpoint flags to a command and everything below it.
 func (f *Face) Bind(root *cobra.Command) {
 	for _, flag := range f.flags.Padi() {
-		root.PersistentFlags().Var(flag.Value, flag.Name, flag.Usage)
+		root.PersistentFlags().VarPF(flag.Value, flag.Name, "", flag.Usage).NoOptDefVal = flag.Bare
 	}
 }
 
@@ -105,17 +107,25 @@ func (f *Face) With(ctx context.Context, fn func(c *client.PadiClient, ep client
 	if err != nil {
 		return err
 	}
+	return f.at(ctx, ep, func(c *client.PadiClient) error { return fn(c, ep) })
+}
+
+func (f *Face) at(ctx context.Context, ep client.Endpoint, fn func(c *client.PadiClient) error) error {
 	c, err := f.connect(ctx, f.env, ep)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	return fn(c, ep)
+	return fn(c)
 }
 
-// withTerminal is With for a verb about one terminal.
-func (f *Face) withTerminal(ctx context.Context, query string, fn func(c *client.PadiClient, id padi.TerminalID) error) error {
-	return f.With(ctx, func(c *client.PadiClient, _ client.Endpoint) error {
+// withTerminal is With for a verb about one terminal, which may be written host/id.
+func (f *Face) withTerminal(ctx context.Context, word string, fn func(c *client.PadiClient, id padi.TerminalID) error) error {
+	ep, query, err := f.flags.At(f.env.Dir, word)
+	if err != nil {
+		return err
+	}
+	return f.at(ctx, ep, func(c *client.PadiClient) error {
 		id, err := f.resolve(ctx, c, query)
 		if err != nil {
 			return err

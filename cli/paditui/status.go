@@ -21,8 +21,13 @@ func (f *Face) Status(use string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: "Show the terminals: repository, pull request, agent, foreground program, idle time",
-		Args:  cobra.NoArgs,
+		Long: `Show the terminals: repository, pull request, agent, foreground program, idle time. Of several hosts each row says its host, and
+the rows of a host are printed as soon as it answers.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.flags.Several() {
+				return f.statusMany(cmd.Context(), asJSON)
+			}
 			records, err := f.records(cmd.Context())
 			if err != nil {
 				return err
@@ -30,7 +35,7 @@ func (f *Face) Status(use string) *cobra.Command {
 			return printStatus(f.env.Stdout, records, asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array of the whole records")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array of the whole records, of several hosts each with its host")
 	return cmd
 }
 

@@ -28,33 +28,40 @@ type waitOptions struct {
 	until, timeout   string
 	settled, snaplen string
 	asJSON           bool
-	query            string
+	any, all         bool
+	words            []string
 	given            func(string) bool
 }
 
 const agentStates = `An agent is working (busy), awaiting (asking you) or waiting (its turn has ended). The state is compared at once, so after a
 submit wait in two steps: --until working, then --until awaiting,waiting.`
 
+const severalIDs = `Several terminals, of this machine and of hosts (host/id), are waited for at once with --any or --all. Each one's outcome is told
+as it comes. The exit code is 0 when one is met (--any) or all are (--all), else 4 when some could not be waited for and 1 when
+none could, 2 when the time ran out for one, and 3 when one ended first.`
+
 // Wait blocks until an agent's state, or output.
 func (f *Face) Wait(kind WaitKind) *cobra.Command {
 	opts := waitOptions{kind: kind}
 	cmd := &cobra.Command{
-		Use:   "wait <id> --until <states>",
+		Use:   "wait <id>… --until <states>",
 		Short: "Wait until a terminal's agent is in one of the states",
-		Long:  "Wait until a terminal's agent is in one of the states.\n\n" + agentStates,
-		Args:  cobra.ExactArgs(1),
+		Long:  "Wait until a terminal's agent is in one of the states.\n\n" + agentStates + "\n\n" + severalIDs,
+		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.query, opts.given = args[0], cmd.Flags().Changed
+			opts.words, opts.given = args, cmd.Flags().Changed
 			return f.runWait(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().StringVar(&opts.until, "until", "", "the `states` to wait for: working, awaiting, waiting; a list with commas")
 	cmd.Flags().StringVar(&opts.timeout, "timeout", "", "give up after so many `ms` (exit 2)")
-	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print the outcome as JSON")
+	cmd.Flags().BoolVar(&opts.any, "any", false, "of several terminals, end when one meets the condition")
+	cmd.Flags().BoolVar(&opts.all, "all", false, "of several terminals, wait until every one has met it or has ended (here --all is about terminals)")
+	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print the outcome as JSON, of several terminals an array")
 	if kind == WaitAll {
-		cmd.Use = "wait <id> --until idle:<ms>|match:<regex>|<states>"
+		cmd.Use = "wait <id>… --until idle:<ms>|match:<regex>|<states>"
 		cmd.Short = "Wait until a terminal goes quiet, prints something, or its agent is in one of the states"
-		cmd.Long = cmd.Short + ".\n\n" + agentStates
+		cmd.Long = cmd.Short + ".\n\n" + agentStates + "\n\n" + severalIDs
 		cmd.Flags().Lookup("until").Usage = "what to wait for: idle:<ms>, match:<regex>, or agent states"
 		cmd.Flags().StringVar(&opts.settled, "settled", "", "with states: the terminal must also print nothing for so many `ms`")
 		cmd.Flags().StringVar(&opts.snaplen, "snapshot", "", "also print the last `N` lines of content, read when the wait is met")
@@ -76,6 +83,12 @@ func (o waitOptions) plan() (plan, error) {
 	until, err := o.parseUntil()
 	if err != nil {
 		return plan{}, err
+	}
+	switch {
+	case o.any && o.all:
+		return plan{}, errors.New("--any and --all exclude each other")
+	case len(o.words) > 1 && !o.any && !o.all:
+		return plan{}, errors.New("several terminals: say whether --any or --all must meet the condition")
 	}
 	p := plan{req: padi.WaitRequest{IdleMS: until.IdleMS, Match: until.Match, Until: until.Buckets}}
 	if p.req.TimeoutMS, err = drive.ParseTimeout(o.timeout, o.given("timeout")); err != nil {
@@ -130,7 +143,10 @@ func (f *Face) runWait(ctx context.Context, opts waitOptions) error {
 	if opts.kind == WaitAgent {
 		report.MetJSON = func(w drive.WaitFrame) any { return metAgent{w.ID, w.Agent} }
 	}
-	return f.withTerminal(ctx, opts.query, func(c *client.PadiClient, id padi.TerminalID) error {
+	if len(opts.words) > 1 {
+		return f.waitMany(ctx, opts, p)
+	}
+	return f.withTerminal(ctx, opts.words[0], func(c *client.PadiClient, id padi.TerminalID) error {
 		frame, err := performWait(ctx, c, id, p)
 		if err == nil && frame.Screen != nil && !opts.asJSON {
 			fmt.Fprint(f.env.Stdout, drive.EndLine(*frame.Screen))

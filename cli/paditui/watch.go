@@ -23,6 +23,9 @@ func (f *Face) Watch() *cobra.Command {
 		Short: "Follow the workspace, or one terminal of it, until interrupted",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.flags.Several() {
+				return f.watchMany(cmd.Context(), args, asJSON)
+			}
 			return f.runWatch(cmd.Context(), args, asJSON)
 		},
 	}
@@ -31,17 +34,14 @@ func (f *Face) Watch() *cobra.Command {
 }
 
 func (f *Face) runWatch(ctx context.Context, args []string, asJSON bool) error {
-	return f.With(ctx, func(c *client.PadiClient, _ client.Endpoint) error {
-		w := &watchPrinter{out: f.env.Stdout, json: asJSON, now: time.Now, live: map[padi.TerminalID]bool{}}
-		if len(args) == 1 {
-			id, err := f.resolve(ctx, c, args[0])
-			if err != nil {
-				return err
-			}
+	w := &watchPrinter{out: f.env.Stdout, json: asJSON, now: time.Now, live: map[padi.TerminalID]bool{}}
+	if len(args) == 1 {
+		return f.withTerminal(ctx, args[0], func(c *client.PadiClient, id padi.TerminalID) error {
 			w.only = id
-		}
-		return f.follow(ctx, c, w)
-	})
+			return f.follow(ctx, c, w)
+		})
+	}
+	return f.With(ctx, func(c *client.PadiClient, _ client.Endpoint) error { return f.follow(ctx, c, w) })
 }
 
 var errStreamEnded = errors.New("the daemon ended the stream")
@@ -55,6 +55,9 @@ func (f *Face) follow(ctx context.Context, c *client.PadiClient, w *watchPrinter
 		if err = w.event(ev); err != nil {
 			break
 		}
+		if w.told != nil {
+			w.told()
+		}
 		err = errStreamEnded
 	}
 	if ctx.Err() != nil {
@@ -66,6 +69,8 @@ func (f *Face) follow(ctx context.Context, c *client.PadiClient, w *watchPrinter
 // watchPrinter prints events for people or as NDJSON.
 type watchPrinter struct {
 	out  io.Writer
+	host string // in front of each id and in each object; empty when one host is watched
+	told func() // called after each event; may be nil
 	json bool
 	only padi.TerminalID // all when empty
 	now  func() time.Time
@@ -74,15 +79,18 @@ type watchPrinter struct {
 
 type (
 	watchTerminal struct {
+		Host string `json:"host,omitempty"`
 		Kind string `json:"kind"`
 		Live bool   `json:"live"`
 		padi.Record
 	}
 	watchRemoved struct {
+		Host string          `json:"host,omitempty"`
 		Kind string          `json:"kind"`
 		ID   padi.TerminalID `json:"id"`
 	}
 	watchActivity struct {
+		Host     string          `json:"host,omitempty"`
 		Kind     string          `json:"kind"`
 		ID       padi.TerminalID `json:"id"`
 		Activity bool            `json:"activity"`
@@ -108,6 +116,17 @@ func (w *watchPrinter) event(ev padi.Event) error {
 
 func (w *watchPrinter) skips(id padi.TerminalID) bool { return w.only != "" && w.only != id }
 
+// name is the terminal as a line shows it.
+func (w *watchPrinter) name(id padi.TerminalID) string { return onHost(w.host, id.Short()) }
+
+// onHost writes a terminal with its host, where there is one.
+func onHost(host, id string) string {
+	if host == "" {
+		return id
+	}
+	return host + "/" + id
+}
+
 func (w *watchPrinter) snapshot(records []padi.Record) error {
 	for _, r := range records {
 		if err := w.terminal(r); err != nil {
@@ -122,9 +141,9 @@ func (w *watchPrinter) terminal(r padi.Record) error {
 		return nil
 	}
 	if w.json {
-		return cli.JSON(w.out, watchTerminal{Kind: "terminal", Live: w.live[r.ID], Record: r})
+		return cli.JSON(w.out, watchTerminal{Host: w.host, Kind: "terminal", Live: w.live[r.ID], Record: r})
 	}
-	line := fmt.Sprintf("%s  %s  %s  %s", r.ID.Short(), r.State, repoCell(r.Git), agentCell(r))
+	line := fmt.Sprintf("%s  %s  %s  %s", w.name(r.ID), r.State, repoCell(r.Git), agentCell(r))
 	if w.live[r.ID] {
 		line += "  ●"
 	}
@@ -137,9 +156,9 @@ func (w *watchPrinter) removed(id padi.TerminalID) error {
 	}
 	delete(w.live, id)
 	if w.json {
-		return cli.JSON(w.out, watchRemoved{Kind: "removed", ID: id})
+		return cli.JSON(w.out, watchRemoved{Host: w.host, Kind: "removed", ID: id})
 	}
-	return w.line(id.Short() + "  (gone)")
+	return w.line(w.name(id) + "  (gone)")
 }
 
 // activity prints the edges only; that a terminal is still busy is no news.
@@ -149,13 +168,13 @@ func (w *watchPrinter) activity(id padi.TerminalID, live bool) error {
 	}
 	w.live[id] = live
 	if w.json {
-		return cli.JSON(w.out, watchActivity{Kind: "activity", ID: id, Activity: live})
+		return cli.JSON(w.out, watchActivity{Host: w.host, Kind: "activity", ID: id, Activity: live})
 	}
 	word := "○ idle"
 	if live {
 		word = "● busy"
 	}
-	return w.line(id.Short() + "  " + word)
+	return w.line(w.name(id) + "  " + word)
 }
 
 func (w *watchPrinter) line(s string) error {

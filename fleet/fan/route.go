@@ -12,8 +12,9 @@ import (
 // hops bounds how many jump hosts before jump hosts are looked at.
 const hops = 4
 
-// SSH looks routes up in the ssh configuration that o means.
-func SSH(o ssh.Options) func(ctx context.Context, target string) (Route, error) {
+// SSH looks routes up in the ssh configuration that an environment means, as os.Environ gives it.
+func SSH(environ []string) func(ctx context.Context, target string) (Route, error) {
+	o := ssh.Options{Env: environ}
 	r := &resolver{
 		resolve: func(ctx context.Context, target string) (ssh.Resolved, error) { return ssh.Resolve(ctx, target, o) },
 		known:   map[string]*lookup{},

@@ -21,7 +21,7 @@ var MayImport = map[string][]string{
 	"cli/kavalcmd": {"cli", "cli/front", "daemon", "daemon/kaval", "daemon/kaval/*", "stdio", "provision"},
 	"cli/padicmd":  {"cli", "cli/front", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/*", "stdio", "provision"},
 	// flags and environment become a connected contract; neither cobra nor an implementation
-	"cli/client": {"cli", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/padirpc", "fleet", "provision"},
+	"cli/client": {"cli", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/padirpc", "fleet", "fleet/fan", "fleet/inventory", "provision", "stdio"},
 
 	"fleet":           {"fleet/ssh", "provision", "stdio"},                                                                                          // carries bytes; knows no terminals
 	"fleet/inventory": {"fleet/ssh"},                                                                                                                // names of hosts; dials nothing
