@@ -146,6 +146,10 @@ func TestNothingThere(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no socket at "+w.root("gone.sock")+" (") || !strings.Contains(err.Error(), "is a daemon running?") {
 		t.Errorf("%v", err)
 	}
+	_, err = w.reached(Endpoint{}, "PADI_SOCKET="+w.root("gone.sock"))
+	if err == nil || !strings.Contains(err.Error(), "$PADI_SOCKET names it") {
+		t.Errorf("a stale variable is not named: %v", err)
+	}
 	_, err = Kaval(t.Context(), w.env(), Endpoint{}, false)
 	if err == nil || !strings.Contains(err.Error(), "no kaval is running") || !strings.Contains(err.Error(), "`kaval-tui create` starts one") {
 		t.Errorf("%v", err)

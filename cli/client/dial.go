@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -72,7 +73,11 @@ func reachHere(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind,
 	if err != nil {
 		return line{}, err
 	}
-	return greet(ctx, env, daemon.Unix(found.Socket), Where{Socket: found.Socket})
+	l, err := greet(ctx, env, daemon.Unix(found.Socket), Where{Socket: found.Socket})
+	if name := kind.SocketVar(); err != nil && ep.Socket == "" && ep.StateRoot == "" && env.Getenv(name) != "" {
+		err = fmt.Errorf("%w ($%s names it; unset that to look for the daemon that runs)", err, name)
+	}
+	return l, err
 }
 
 func advice(kind daemon.Kind) string {
@@ -90,6 +95,9 @@ func greet(ctx context.Context, env *cli.Env, d daemon.Dialer, where Where) (lin
 	if e, ok := errors.AsType[*daemon.DialError](err); ok && e.Absent() {
 		return line{}, fmt.Errorf("no socket at %s (%w) — is a daemon running?", where.Socket, e.Err)
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return line{}, fmt.Errorf("the daemon at %s is another user's, and serves nobody else — run this as that user", where.Socket)
+	}
 	if err != nil {
 		return line{}, fmt.Errorf("could not read the version of the daemon at %s: %w", where.Socket, err)
 	}
@@ -102,6 +110,9 @@ func startHere(ctx context.Context, env *cli.Env, home daemon.Home, kind daemon.
 		home = daemon.Standalone(kind, env.Getenv)
 	}
 	bin, err := provision.Local(env.Getenv)
+	if err != nil && env.Getenv("HOME") == "" {
+		return line{}, fmt.Errorf("start %s: %w — set it, or name a daemon that runs with --socket", kind.Name, err)
+	}
 	if err != nil {
 		return line{}, fmt.Errorf("start %s: %w", kind.Name, err)
 	}
