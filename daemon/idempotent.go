@@ -3,16 +3,23 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"io"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
 // IdempotencyKey is the header of a request that may be sent again: the daemon does it once and gives the answer twice.
 const IdempotencyKey = "Idempotency-Key"
+
+// IdempotencyMemory is a header of every answer: it names what the daemon remembers of requests with a key, which ends with the
+// daemon. A request that is sent again carries the name that its client knew the first time. When it is another one, whether
+// the request was done can't be known, and it is refused with the code "forgotten" rather than done twice.
+const IdempotencyMemory = "Idempotency-Memory"
 
 const (
 	rememberFor   = 15 * time.Minute
@@ -24,11 +31,17 @@ const (
 // answer of the first time for 15 minutes, and a duplicate that comes while the first still runs waits for its end. The first
 // runs to its end even when its client has gone. Server errors are not remembered.
 func Idempotent(next http.Handler) http.Handler {
-	m := &memory{paths: map[string]*pathMemory{}}
+	m := &memory{name: strings.ToLower(rand.Text()), paths: map[string]*pathMemory{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(IdempotencyMemory, m.name)
 		key := r.Header.Get(IdempotencyKey)
 		if key == "" || r.Method == http.MethodGet || r.Method == http.MethodHead {
 			next.ServeHTTP(w, r)
+			return
+		}
+		if known := r.Header.Get(IdempotencyMemory); known != "" && known != m.name {
+			WriteProblem(w, http.StatusConflict, "forgotten", "the daemon was started anew after this was first asked of it, so whether it was "+
+				"done is not known; look before you ask again")
 			return
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
@@ -43,6 +56,7 @@ func Idempotent(next http.Handler) http.Handler {
 
 // memory is the answers of all paths.
 type memory struct {
+	name  string
 	mu    sync.Mutex
 	paths map[string]*pathMemory
 }

@@ -17,8 +17,20 @@ import (
 	"kolu/daemon/kaval"
 )
 
-// Attach opens an attachment on a connection of its own.
+// Attach opens an attachment on a connection of its own. Over a daemon.Redialer it outlives its line: see lasting.
 func (c *Client) Attach(ctx context.Context, id kaval.TerminalID, req kaval.AttachRequest) (kaval.Attachment, error) {
+	if _, ok := c.dialer.(daemon.Redialer); ok {
+		return c.attachLasting(ctx, id, req)
+	}
+	a, err := c.attach(ctx, id, req, nil)
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// attach opens an attachment over one line. With input, what is typed is numbered.
+func (c *Client) attach(ctx context.Context, id kaval.TerminalID, req kaval.AttachRequest, input *typed) (*attachment, error) {
 	path, err := of(id, "/attach")
 	if err != nil {
 		return nil, err
@@ -27,6 +39,9 @@ func (c *Client) Attach(ctx context.Context, id kaval.TerminalID, req kaval.Atta
 	setNumber(q, "cols", int64(req.Size.Cols))
 	setNumber(q, "rows", int64(req.Size.Rows))
 	setOptional(q, "from", req.From)
+	if input != nil {
+		q.Set("input", input.key)
+	}
 	client := daemon.HTTPClient(c.dialer)
 	conn, resp, err := websocket.Dial(ctx, "ws://kaval"+path+"?"+q.Encode(), &websocket.DialOptions{HTTPClient: client})
 	if err != nil {
@@ -35,11 +50,14 @@ func (c *Client) Attach(ctx context.Context, id kaval.TerminalID, req kaval.Atta
 	}
 	conn.SetReadLimit(maxMessage)
 	life, end := context.WithCancel(context.Background())
-	a := &attachment{conn: conn, life: life, end: end, frames: make(chan kaval.Frame)}
+	a := &attachment{conn: conn, life: life, end: end, frames: make(chan kaval.Frame), input: input}
 	if req.From != nil {
 		a.at = *req.From
 	}
 	a.reader.Go(a.read)
+	if input != nil {
+		a.reader.Go(func() { input.send(a) })
+	}
 	return a, nil
 }
 
@@ -50,7 +68,7 @@ func attachError(ctx context.Context, resp *http.Response, err error) error {
 	if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols && resp.Body != nil {
 		return kaval.FromCode(daemon.ReadProblem(resp))
 	}
-	return fmt.Errorf("attach: %w", daemon.Unwrapped(rootURL(err)))
+	return &lineBroke{fmt.Errorf("attach: %w", daemon.Unwrapped(rootURL(err)))}
 }
 
 // rootURL finds the error of the HTTP client within that of the WebSocket library, whose sentence repeats the URL.
@@ -71,6 +89,7 @@ type attachment struct {
 	frames chan kaval.Frame // closed when err is final
 	at     int64            // the reader's: the offset so far
 	err    error
+	input  *typed // nil where what is typed has no numbers
 }
 
 func (a *attachment) read() {
@@ -101,6 +120,9 @@ func (a *attachment) receive() (kaval.Frame, error) {
 		if err != nil {
 			return kaval.Frame{}, a.endOf(err)
 		}
+		if a.input != nil && a.input.hears(a, msg) {
+			continue
+		}
 		frame, known, err := parseFrame(msg, a.at)
 		if err != nil {
 			return frame, fmt.Errorf("attach: %w", err)
@@ -122,7 +144,7 @@ func (a *attachment) endOf(err error) error {
 			return kaval.FromCode(code, detail)
 		}
 	}
-	return fmt.Errorf("attach: the line broke: %w", lineError(err))
+	return &lineBroke{fmt.Errorf("attach: the line broke: %w", lineError(err))}
 }
 
 func (a *attachment) Next(ctx context.Context) (kaval.Frame, error) {
@@ -147,10 +169,17 @@ func (a *attachment) Write(ctx context.Context, data []byte) error {
 }
 
 func (a *attachment) Resize(ctx context.Context, size kaval.Size) error {
+	if err := checkSize(size); err != nil {
+		return err
+	}
+	return a.send(ctx, appendSize([]byte{tagResized}, size))
+}
+
+func checkSize(size kaval.Size) error {
 	if size.Cols < 0 || size.Rows < 0 || size.Cols > kaval.MaxCols || size.Rows > kaval.MaxRows {
 		return kaval.Invalidf("size %dx%d is not within 1x1 and %dx%d", size.Cols, size.Rows, kaval.MaxCols, kaval.MaxRows)
 	}
-	return a.send(ctx, appendSize([]byte{tagResized}, size))
+	return nil
 }
 
 func (a *attachment) send(ctx context.Context, msg []byte) error {

@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -22,10 +23,12 @@ import (
 const maxAnswer = 256 << 20
 
 // Client is a kaval.Host at the other end of a connection, wherever that is. Every attachment and watch has a connection of its own,
-// so a stream that nobody reads cannot hold up a call.
+// so a stream that nobody reads cannot hold up a call. Over a daemon.Redialer nothing ends with a line: calls are asked again, waits and
+// streams go on where they were, on the next line.
 type Client struct {
 	dialer daemon.Dialer
 	http   *http.Client
+	memory atomic.Value // string: the daemon's daemon.IdempotencyMemory, as the last answer had it
 }
 
 var _ kaval.Host = (*Client)(nil)
@@ -100,51 +103,6 @@ func (c *Client) History(ctx context.Context, id kaval.TerminalID, req kaval.His
 	return p, c.getOf(ctx, id, "/history", q, &p)
 }
 
-func (c *Client) Wait(ctx context.Context, id kaval.TerminalID, req kaval.WaitRequest) (r kaval.WaitResult, err error) {
-	q := url.Values{}
-	setNumber(q, "idleMs", req.IdleMS)
-	set(q, "match", req.Match)
-	setOptional(q, "after", req.After)
-	setNumber(q, "timeoutMs", req.TimeoutMS)
-	return r, c.getOf(ctx, id, "/wait", q, &r)
-}
-
-// Watch yields events; the end of the line is its last error.
-func (c *Client) Watch(ctx context.Context) iter.Seq2[kaval.Event, error] {
-	return func(yield func(kaval.Event, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		resp, err := c.do(ctx, http.MethodGet, "/v1/watch", nil, "")
-		if err != nil {
-			if ctx.Err() == nil {
-				yield(kaval.Event{}, err)
-			}
-			return
-		}
-		defer resp.Body.Close()
-		for dec := json.NewDecoder(resp.Body); ; {
-			var e kaval.Event
-			if err := dec.Decode(&e); err != nil {
-				if ctx.Err() == nil {
-					yield(kaval.Event{}, fmt.Errorf("watch: the line broke: %w", lineError(err)))
-				}
-				return
-			}
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-}
-
-// lineError calls the end of a stream that has no end by its name.
-func lineError(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
 // of is the path of a terminal. An id that cannot stand in a path is one that no terminal has.
 func of(id kaval.TerminalID, what string) (string, error) {
 	if id == "" || id == "." || id == ".." {
@@ -165,15 +123,13 @@ func (c *Client) get(ctx context.Context, path string, q url.Values, v any) erro
 	if len(q) > 0 {
 		path += "?" + q.Encode()
 	}
-	resp, err := c.do(ctx, http.MethodGet, path, nil, "")
-	if err != nil {
-		return err
-	}
-	return c.decode(resp, v)
+	return daemon.Retry(ctx, c.dialer, 1, func(ctx context.Context) (bool, error) {
+		return c.ask(ctx, http.MethodGet, path, nil, nil, v)
+	})
 }
 
-// change sends a request that changes something. When the line broke before the answer came it is sent once more, under the
-// same key, so that it is done once at most.
+// change sends a request that changes something. When the line broke before the answer came it is sent again, under the same key, so
+// that it is done once at most.
 func (c *Client) change(ctx context.Context, method, path string, in, out any) error {
 	var data []byte
 	if in != nil {
@@ -182,20 +138,25 @@ func (c *Client) change(ctx context.Context, method, path string, in, out any) e
 			return err
 		}
 	}
-	key := uuid.NewString()
-	err := c.once(ctx, method, path, data, key, out)
-	if broken, ok := errors.AsType[*lineBroke](err); ok && ctx.Err() == nil && !daemon.Absent(broken.err) {
-		err = c.once(ctx, method, path, data, key, out)
-	}
-	return err
+	header := http.Header{daemon.IdempotencyKey: {uuid.NewString()}}
+	memory, _ := c.memory.Load().(string)
+	return daemon.Retry(ctx, c.dialer, 2, func(ctx context.Context) (bool, error) {
+		answered, err := c.ask(ctx, method, path, data, header, out)
+		if memory != "" {
+			header.Set(daemon.IdempotencyMemory, memory) // from the second time on
+		}
+		return answered, err
+	})
 }
 
-func (c *Client) once(ctx context.Context, method, path string, data []byte, key string, out any) error {
-	resp, err := c.do(ctx, method, path, data, key)
-	if err != nil {
-		return err
+// ask sends a request once. answered reports that the answer came whole, be it an error.
+func (c *Client) ask(ctx context.Context, method, path string, data []byte, header http.Header, out any) (answered bool, err error) {
+	resp, err := c.do(ctx, method, path, data, header)
+	if err == nil {
+		err = c.decode(resp, out)
 	}
-	return c.decode(resp, out)
+	_, broken := errors.AsType[*lineBroke](err)
+	return !broken, err
 }
 
 // lineBroke is a request to which no answer came.
@@ -205,14 +166,12 @@ func (e *lineBroke) Error() string { return e.err.Error() }
 func (e *lineBroke) Unwrap() error { return e.err }
 
 // do sends a request and gives an answer that is no problem; its body is the caller's to close.
-func (c *Client) do(ctx context.Context, method, path string, data []byte, key string) (*http.Response, error) {
+func (c *Client) do(ctx context.Context, method, path string, data []byte, header http.Header) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://kaval"+path, bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
-	if key != "" {
-		req.Header.Set(daemon.IdempotencyKey, key)
-	}
+	maps.Copy(req.Header, header)
 	if data != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -222,6 +181,9 @@ func (c *Client) do(ctx context.Context, method, path string, data []byte, key s
 			return nil, ctx.Err()
 		}
 		return nil, &lineBroke{daemon.Unwrapped(err)}
+	}
+	if memory := resp.Header.Get(daemon.IdempotencyMemory); memory != "" {
+		c.memory.Store(memory)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()

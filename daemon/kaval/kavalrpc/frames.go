@@ -14,7 +14,9 @@ const (
 	tagOverflow = 'O'
 	tagResized  = 'R'
 	tagExit     = 'X'
+	tagTaken    = 'A'
 	tagInput    = 'I' // to the host, with tagResized
+	tagNumbered = 'K' // to the host
 )
 
 // appendFrame encodes a frame for a client.

@@ -16,7 +16,7 @@
 //	GET    /v1/terminals/{id}/screen       extent lines trim ansi → Screen
 //	GET    /v1/terminals/{id}/history      before max epoch → HistoryPage
 //	GET    /v1/terminals/{id}/wait         idleMs match after timeoutMs → WaitResult
-//	GET    /v1/terminals/{id}/attach       cols rows from → WebSocket
+//	GET    /v1/terminals/{id}/attach       cols rows from input → WebSocket
 //	GET    /v1/watch                       NDJSON of Event, until either side ends it
 //
 // An error is application/problem+json with the code of kaval.Code and a sentence. A mutating request may carry an
@@ -29,6 +29,10 @@
 // columns (2) and rows (2); X (exit) the signed code (4), last, before a normal close. To the host: I and input bytes, R and columns
 // (2) and rows (2). A host that ends the attachment for a reason closes with status 4000 and "code: sentence" as the
 // reason. Messages with another tag are ignored by either side.
+//
+// With a word of the client's as input, what is typed survives the line: A (taken) says first, and then whenever it changes, how
+// many bytes of input (8) were taken under that word, over whatever connection. K to the host is the number of bytes before (8) and
+// input bytes; what was taken already is skipped. A client that comes back sends again from the first A on.
 package kavalrpc
 
 import (
@@ -60,7 +64,7 @@ var statuses = map[string]int{
 
 // Handler serves a host. The routes that every daemon has (hello, drain) are not among these.
 func Handler(host kaval.Host, log *slog.Logger) http.Handler {
-	s := &server{host: host, log: log}
+	s := &server{host: host, log: log, inputs: newInputs()}
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET /v1/info":                   s.info,
@@ -86,8 +90,9 @@ func Handler(host kaval.Host, log *slog.Logger) http.Handler {
 }
 
 type server struct {
-	host kaval.Host
-	log  *slog.Logger
+	host   kaval.Host
+	log    *slog.Logger
+	inputs *inputs
 }
 
 func (s *server) problem(w http.ResponseWriter, r *http.Request, err error) {

@@ -2,6 +2,7 @@ package kavalrpc
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -65,18 +66,26 @@ func (s *server) attach(w http.ResponseWriter, r *http.Request) error {
 		return nil // Accept has answered
 	}
 	conn.SetReadLimit(maxMessage)
-	s.splice(r.Context(), conn, a)
+	var in *taken
+	if word := q.values.Get("input"); word != "" {
+		in = s.inputs.get(string(id(r)) + " " + word)
+		defer s.inputs.put(in)
+	}
+	s.splice(r.Context(), conn, a, in)
 	return nil
 }
 
 // splice carries an attachment until either side ends it.
-func (s *server) splice(ctx context.Context, conn *websocket.Conn, a kaval.Attachment) {
+func (s *server) splice(ctx context.Context, conn *websocket.Conn, a kaval.Attachment, in *taken) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var reader sync.WaitGroup
 	defer reader.Wait()
 	defer conn.CloseNow()
-	reader.Go(func() { cancel(takeInput(ctx, conn, a)) })
+	if in != nil && in.tell(ctx, conn) != nil {
+		return
+	}
+	reader.Go(func() { cancel(takeInput(ctx, conn, a, in)) })
 	err := sendFrames(ctx, conn, a)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, io.EOF) {
 		err = cause
@@ -114,7 +123,7 @@ func sendFrames(ctx context.Context, conn *websocket.Conn, a kaval.Attachment) e
 }
 
 // takeInput passes on what the client sends, until it ends.
-func takeInput(ctx context.Context, conn *websocket.Conn, a kaval.Attachment) error {
+func takeInput(ctx context.Context, conn *websocket.Conn, a kaval.Attachment, in *taken) error {
 	for {
 		_, msg, err := conn.Read(ctx)
 		if err != nil {
@@ -125,6 +134,8 @@ func takeInput(ctx context.Context, conn *websocket.Conn, a kaval.Attachment) er
 			err = a.Write(ctx, msg[1:])
 		case len(msg) >= 5 && msg[0] == tagResized:
 			err = a.Resize(ctx, parseSize(msg[1:]))
+		case len(msg) >= 9 && msg[0] == tagNumbered && in != nil:
+			err = in.write(ctx, conn, a, int64(binary.BigEndian.Uint64(msg[1:])), msg[9:])
 		}
 		if err != nil && !errors.Is(err, kaval.ErrGone) { // Exit comes by itself
 			return err

@@ -7,11 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -20,13 +21,18 @@ import (
 	"kolu/daemon/padi"
 )
 
-// Client is the workspace of a padi behind a Dialer.
-type Client struct{ http *http.Client }
+// Client is the workspace of a padi behind a Dialer. Over a daemon.Redialer nothing ends with a line: calls are asked again, waits and
+// watches go on where they were, on the next line.
+type Client struct {
+	dialer daemon.Dialer
+	http   *http.Client
+	memory atomic.Value // string: the daemon's daemon.IdempotencyMemory, as the last answer had it
+}
 
 var _ padi.Workspace = (*Client)(nil)
 
 // NewClient makes a client; it dials when it is first asked.
-func NewClient(d daemon.Dialer) *Client { return &Client{http: daemon.HTTPClient(d)} }
+func NewClient(d daemon.Dialer) *Client { return &Client{dialer: d, http: daemon.HTTPClient(d)} }
 
 // Close lets go of idle connections. The client can still be used.
 func (c *Client) Close() error {
@@ -90,72 +96,23 @@ func (c *Client) History(ctx context.Context, id padi.TerminalID, req kaval.Hist
 	return page, err
 }
 
-// Wait blocks in the daemon until its answer.
-func (c *Client) Wait(ctx context.Context, id padi.TerminalID, req padi.WaitRequest) (res padi.WaitResult, err error) {
-	q := url.Values{}
-	until := make([]string, len(req.Until))
-	for i, b := range req.Until {
-		until[i] = string(b)
-	}
-	text(q, "until", strings.Join(until, ","))
-	number(q, "idleMs", req.IdleMS)
-	text(q, "match", req.Match)
-	optional(q, "after", req.After)
-	number(q, "timeoutMs", req.TimeoutMS)
-	err = c.get(ctx, path(id, "/wait"), q, &res)
-	return res, err
-}
-
 // Kaval says how padi's kaval is.
 func (c *Client) Kaval(ctx context.Context) (status padi.KavalStatus, err error) {
 	err = c.get(ctx, "/v1/kaval", nil, &status)
 	return status, err
 }
 
-// Watch yields the roster's events; see padi.Workspace. Breaking off frees the connection.
-func (c *Client) Watch(ctx context.Context) iter.Seq2[padi.Event, error] {
-	return func(yield func(padi.Event, error) bool) {
-		streaming, cancel := context.WithCancel(ctx)
-		defer cancel()
-		err := c.stream(streaming, yield)
-		if err != nil && ctx.Err() == nil {
-			yield(padi.Event{}, fmt.Errorf("watch: %w", err))
-		}
-	}
-}
-
-// stream gives nil when the reader broke off.
-func (c *Client) stream(ctx context.Context, yield func(padi.Event, error) bool) error {
-	resp, err := c.send(ctx, http.MethodGet, "/v1/watch", nil, "")
-	if err != nil {
-		return plain(err)
-	}
-	defer resp.Body.Close()
-	dec := json.NewDecoder(resp.Body)
-	for {
-		var ev padi.Event
-		if err := dec.Decode(&ev); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return err
-		}
-		if !yield(ev, nil) {
-			return nil
-		}
-	}
-}
-
 func (c *Client) get(ctx context.Context, path string, q url.Values, out any) error {
 	if len(q) > 0 {
 		path += "?" + q.Encode()
 	}
-	_, err := c.ask(ctx, http.MethodGet, path, nil, "", out)
-	return err
+	return daemon.Retry(ctx, c.dialer, 1, func(ctx context.Context) (bool, error) {
+		return c.ask(ctx, http.MethodGet, path, nil, nil, out)
+	})
 }
 
-// change asks for something to be done. When the line breaks before the answer it asks once more with the same key, so that the
-// daemon does it once whichever of the two arrived.
+// change asks for something to be done. When the line breaks before the answer it asks again with the same key, so that the daemon
+// does it once whichever of the requests arrived.
 func (c *Client) change(ctx context.Context, method, path string, in, out any) error {
 	var body []byte
 	if in != nil {
@@ -164,18 +121,20 @@ func (c *Client) change(ctx context.Context, method, path string, in, out any) e
 			return err
 		}
 	}
-	key := uuid.NewString()
-	answered, err := c.ask(ctx, method, path, body, key, out)
-	if answered || err == nil || ctx.Err() != nil || daemon.Absent(err) {
-		return err
-	}
-	_, err = c.ask(ctx, method, path, body, key, out)
-	return err
+	header := http.Header{daemon.IdempotencyKey: {uuid.NewString()}, "Content-Type": {"application/json"}}
+	memory, _ := c.memory.Load().(string)
+	return daemon.Retry(ctx, c.dialer, 2, func(ctx context.Context) (bool, error) {
+		answered, err := c.ask(ctx, method, path, body, header, out)
+		if memory != "" {
+			header.Set(daemon.IdempotencyMemory, memory) // from the second time on
+		}
+		return answered, err
+	})
 }
 
 // ask sends one request. answered reports that the daemon's answer came whole, be it an error.
-func (c *Client) ask(ctx context.Context, method, path string, body []byte, key string, out any) (answered bool, err error) {
-	resp, err := c.send(ctx, method, path, body, key)
+func (c *Client) ask(ctx context.Context, method, path string, body []byte, header http.Header, out any) (answered bool, err error) {
+	resp, err := c.send(ctx, method, path, body, header)
 	if err != nil {
 		_, answered := errors.AsType[*refusal](err)
 		return answered, plain(err)
@@ -199,7 +158,7 @@ func plain(err error) error {
 }
 
 // send gives the response of a request that went well. What the daemon refused is a *refusal.
-func (c *Client) send(ctx context.Context, method, path string, body []byte, key string) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, method, path string, body []byte, header http.Header) (*http.Response, error) {
 	if !strings.HasPrefix(path, "/") {
 		return nil, &refusal{fmt.Errorf("terminal id is no id: %w", kaval.ErrNoTerminal)}
 	}
@@ -207,13 +166,13 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte, key
 	if err != nil {
 		return nil, err
 	}
-	if key != "" {
-		req.Header.Set(daemon.IdempotencyKey, key)
-		req.Header.Set("Content-Type", "application/json")
-	}
+	maps.Copy(req.Header, header)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, daemon.Unwrapped(err)
+	}
+	if memory := resp.Header.Get(daemon.IdempotencyMemory); memory != "" {
+		c.memory.Store(memory)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil

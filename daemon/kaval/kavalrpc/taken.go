@@ -1,0 +1,126 @@
+package kavalrpc
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"kolu/daemon/kaval"
+)
+
+const (
+	// inputsFor is how long the input of a client that has gone is remembered.
+	inputsFor = 15 * time.Minute
+	// inputsMost is how many clients that have gone are remembered.
+	inputsMost = 4096
+)
+
+// inputs is how much was taken of what each attached client typed, so that one that comes back on another connection sends nothing
+// twice.
+type inputs struct {
+	mu    sync.Mutex
+	known map[string]*taken
+}
+
+func newInputs() *inputs { return &inputs{known: map[string]*taken{}} }
+
+// taken is the input of one client.
+type taken struct {
+	turn  chan struct{} // held by the connection that writes
+	count int64         // with turn
+
+	// guarded by inputs.mu
+	users int
+	left  time.Time // when the last user went
+}
+
+func (l *inputs) get(key string) *taken {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.known[key]
+	if t == nil {
+		l.forget()
+		t = &taken{turn: make(chan struct{}, 1)}
+		l.known[key] = t
+	}
+	t.users++
+	return t
+}
+
+func (l *inputs) put(t *taken) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.users--
+	t.left = time.Now()
+}
+
+// forget drops what nobody came back for, and the oldest when there are too many.
+func (l *inputs) forget() {
+	oldest, at := "", time.Time{}
+	for key, t := range l.known {
+		switch {
+		case t.users > 0:
+		case time.Since(t.left) > inputsFor:
+			delete(l.known, key)
+		case oldest == "" || t.left.Before(at):
+			oldest, at = key, t.left
+		}
+	}
+	if oldest != "" && len(l.known) >= inputsMost {
+		delete(l.known, oldest)
+	}
+}
+
+func (t *taken) take(ctx context.Context) error {
+	select {
+	case t.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// tell says how much was taken. It waits for a connection of the same client that is still writing.
+func (t *taken) tell(ctx context.Context, conn *websocket.Conn) error {
+	if err := t.take(ctx); err != nil {
+		return err
+	}
+	n := t.count
+	<-t.turn
+	return sendTaken(ctx, conn, n)
+}
+
+func sendTaken(ctx context.Context, conn *websocket.Conn, n int64) error {
+	return conn.Write(ctx, websocket.MessageBinary, binary.BigEndian.AppendUint64([]byte{tagTaken}, uint64(n)))
+}
+
+// write passes on what was not taken yet of the bytes from a place on. What the terminal refuses counts as taken: it is not
+// offered twice.
+func (t *taken) write(ctx context.Context, conn *websocket.Conn, a kaval.Attachment, from int64, data []byte) error {
+	if err := t.take(ctx); err != nil {
+		return err
+	}
+	n, err := t.pass(ctx, a, from, data)
+	<-t.turn
+	if err != nil {
+		return err
+	}
+	return sendTaken(ctx, conn, n)
+}
+
+func (t *taken) pass(ctx context.Context, a kaval.Attachment, from int64, data []byte) (int64, error) {
+	end := from + int64(len(data))
+	switch {
+	case from < 0 || end < from || from > t.count:
+		return t.count, kaval.Invalidf("input begins at %d, but only %d bytes came before", from, t.count)
+	case end <= t.count:
+		return t.count, nil
+	}
+	data = data[t.count-from:]
+	t.count = end
+	// A connection that breaks does not break off what was taken over it.
+	return end, a.Write(context.WithoutCancel(ctx), data)
+}
