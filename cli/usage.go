@@ -60,3 +60,13 @@ func argsError(cmd *cobra.Command, args []string, check cobra.PositionalArgs) er
 	}
 	return fmt.Errorf("%w — usage: %s", what, cmd.UseLine())
 }
+
+// RefuseBlank refuses those of the named flags that were given without a value, as by an unset variable of a script.
+func RefuseBlank(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flag(name); f != nil && f.Changed && strings.TrimSpace(f.Value.String()) == "" {
+			return fmt.Errorf("--%s is blank: an unset variable? Leave the flag out or give a value", name)
+		}
+	}
+	return nil
+}

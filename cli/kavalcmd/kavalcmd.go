@@ -47,13 +47,17 @@ EXIT STATUS
 func New(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "kaval",
-		Short: "the PTY daemon",
-		Long:  long,
-		Args:  cobra.NoArgs,
+		Use:     "kaval",
+		Short:   "the PTY daemon",
+		Long:    long,
+		Args:    cobra.NoArgs,
+		Version: kaval.Contract,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.guard != "" {
 				return daemon.Guard(cmd.Context(), o.guard, env.Stdin)
+			}
+			if err := cli.RefuseBlank(cmd, "socket", "state-root", "tools", "padi-socket", "nonce"); err != nil {
+				return err
 			}
 			if err := o.check(env); err != nil {
 				return err
@@ -64,6 +68,7 @@ func New(env *cli.Env) *cobra.Command {
 			return serve(cmd.Context(), env, o)
 		},
 	}
+	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.Flags()
 	flags.StringVar(&o.socket, "socket", "", "serve at this `path`; the daemon's other files lie beside it")
 	flags.StringVar(&o.stateRoot, "state-root", "", "belong to the padi with this state `folder`")

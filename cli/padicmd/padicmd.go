@@ -44,13 +44,17 @@ EXIT STATUS
 func New(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "padi",
-		Short: "the workspace daemon",
-		Long:  long,
-		Args:  cobra.NoArgs,
+		Use:     "padi",
+		Short:   "the workspace daemon",
+		Long:    long,
+		Args:    cobra.NoArgs,
+		Version: padi.Contract,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.guard != "" {
 				return daemon.Guard(cmd.Context(), o.guard, env.Stdin)
+			}
+			if err := cli.RefuseBlank(cmd, "socket", "state-root", "nonce"); err != nil {
+				return err
 			}
 			if o.stdio {
 				return front.Run(cmd.Context(), env, front.Config{Nonce: o.nonce, Contract: padi.Contract, Reach: o.reach(env)})
@@ -61,6 +65,7 @@ func New(env *cli.Env) *cobra.Command {
 			return serve(cmd.Context(), env, o)
 		},
 	}
+	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.Flags()
 	flags.StringVar(&o.socket, "socket", "", "serve at this `path`; the daemon's other files lie beside it")
 	flags.StringVar(&o.stateRoot, "state-root", "", "the state `folder`")

@@ -17,10 +17,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"kolu/cli"
 	"kolu/cli/kavalcmd"
 	"kolu/cli/padicmd"
 	"kolu/daemon"
+	"kolu/daemon/kaval"
+	"kolu/daemon/padi"
 	"kolu/stdio"
 )
 
@@ -240,5 +244,27 @@ func TestTerminatedPadiLeavesKaval(t *testing.T) {
 	end()
 	if next.PID == banner.PID {
 		t.Error("no new padi was started")
+	}
+}
+
+// A daemon that an unset variable names is not the everyday one.
+func TestDaemonCommandLines(t *testing.T) {
+	for name, tree := range map[string]func(*cli.Env) *cobra.Command{"padi": padicmd.New, "kaval": kavalcmd.New} {
+		contract := map[string]string{"padi": padi.Contract, "kaval": kaval.Contract}[name]
+		for line, want := range map[string]struct {
+			code        int
+			out, errout string
+		}{
+			"--version":      {0, contract + "\n", ""},
+			"--state-root=":  {1, "", name + ": --state-root is blank: an unset variable? Leave the flag out or give a value\n"},
+			"--socket=":      {1, "", name + ": --socket is blank: an unset variable? Leave the flag out or give a value\n"},
+			"--nonce=abcd12": {1, "", name + ": --nonce is only for --stdio\n"},
+		} {
+			var out, errs bytes.Buffer
+			env := &cli.Env{Name: name, Args: []string{line}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: t.TempDir()}
+			if code := cli.Main(tree, env); code != want.code || out.String() != want.out || errs.String() != want.errout {
+				t.Errorf("%s %s: exit %d, %q, %q", name, line, code, &out, &errs)
+			}
+		}
 	}
 }
