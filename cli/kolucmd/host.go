@@ -10,8 +10,8 @@ import (
 func newHost(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "host",
-		Short: "Look at the hosts you reach, and at what kolu has there",
+		Short: "List the hosts you reach, and look at what kolu has there",
 	}
-	cmd.AddCommand(newHostDoctor(env), newHostForget(env))
+	cmd.AddCommand(newHostAdd(env), newHostList(env), newHostRemove(env), newHostRename(env), newHostDoctor(env), newHostForget(env))
 	return cmd
 }

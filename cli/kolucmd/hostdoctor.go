@@ -28,11 +28,15 @@ The exit code is 1 when a step failed.`,
 			if err != nil {
 				return err
 			}
+			target, err := sshTarget(env, args[0])
+			if err != nil {
+				return err
+			}
 			p := &stepPrinter{w: env.Stdout}
 			if !asJSON {
 				o.Told = p.step
 			}
-			r := doctor.Examine(cmd.Context(), args[0], o)
+			r := doctor.Examine(cmd.Context(), target, o)
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
@@ -51,7 +55,7 @@ The exit code is 1 when a step failed.`,
 
 // hostOptions reads the one flag of reaching a host that these verbs take.
 func hostOptions(env *cli.Env, cmd *cobra.Command) (doctor.Options, error) {
-	for _, name := range []string{"host", "socket", "state-root"} {
+	for _, name := range []string{"host", "socket", "state-root", "group", "timeout-host"} {
 		if f := cmd.Flag(name); f != nil && f.Changed {
 			return doctor.Options{}, fmt.Errorf("--%s is not for this verb: the host is its argument", name)
 		}

@@ -26,7 +26,11 @@ build they run; --all ends those daemons too, and removes builds in a home that 
 			if err != nil {
 				return err
 			}
-			done, err := doctor.Forget(cmd.Context(), args[0], all, o)
+			target, err := sshTarget(env, args[0])
+			if err != nil {
+				return err
+			}
+			done, err := doctor.Forget(cmd.Context(), target, all, o)
 			if err != nil {
 				return err
 			}

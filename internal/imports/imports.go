@@ -12,7 +12,7 @@ var MayImport = map[string][]string{
 	"cli/drive":    {"cli", "daemon/kaval", "daemon/padi"}, // what the verbs of all faces mean, once
 	"cli/kavaltui": {"cli", "cli/client", "cli/drive", "daemon/kaval"},
 	"cli/paditui":  {"cli", "cli/client", "cli/drive", "daemon/kaval", "daemon/padi"},
-	"cli/kolucmd":  {"cli", "cli/client", "cli/drive", "cli/kavaltui", "cli/paditui", "cli/mcp", "daemon/kaval", "daemon/padi", "fleet/doctor", "stdio"},
+	"cli/kolucmd":  {"cli", "cli/client", "cli/drive", "cli/kavaltui", "cli/paditui", "cli/mcp", "daemon/kaval", "daemon/padi", "fleet/doctor", "fleet/inventory", "stdio"},
 	"cli/clitest":  {"cli", "cli/client", "daemon", "daemon/kaval", "daemon/padi"},         // the trees in a test's hands
 	"cli/mcp":      {"cli", "cli/drive", "daemon/kaval", "daemon/padi"},                    // a connected contract as tools; no fleet, no wires
 	"cli/docs":     {},                                                                     // its test keeps docs/cli true
