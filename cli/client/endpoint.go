@@ -81,7 +81,7 @@ func (f *Flags) Padi() []Flag {
 		{Name: "group", Usage: "the listed hosts of this `group`; may be repeated", Value: &f.group},
 		{Name: "all", Usage: "all listed hosts", Value: &f.all, Bare: "true"},
 		{Name: "timeout-host", Usage: "of several hosts, give up on one that is silent for so many `ms` (30000)", Value: &f.silence},
-		{Name: "ssh", Usage: "how to reach a host: auto, master or native", Value: &f.ssh},
+		{Name: "ssh", Usage: "the `way` to reach a host: auto, master or native", Value: &f.ssh},
 	}
 }
 
@@ -90,7 +90,7 @@ func (f *Flags) Kaval() []Flag {
 	return []Flag{
 		{Name: "socket", Usage: "speak to the daemon at this `path`", Value: &f.socket},
 		{Name: "host", Usage: "speak to the daemon on this `host`, a name of the list or what ssh takes; it is provisioned if need be", Value: &f.host},
-		{Name: "ssh", Usage: "how to reach the host: auto, master or native", Value: &f.ssh},
+		{Name: "ssh", Usage: "the `way` to reach the host: auto, master or native", Value: &f.ssh},
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -81,7 +83,7 @@ func runAttach(ctx context.Context, t *tree, word string, escape byte) (err erro
 	if err != nil {
 		return err
 	}
-	target, err := t.resolve(ctx, c, query)
+	target, err := t.resolve(ctx, c, ep, query)
 	if err != nil {
 		c.Close()
 		return err
@@ -118,7 +120,8 @@ func (s *session) farewell(ctx context.Context, code int, err error) error {
 	return cli.Exit(code, nil)
 }
 
-// session is one attach: the user's terminal on one side, on the other an attachment that is made again when its line breaks.
+// session is one attach: the user's terminal on one side, on the other an attachment. Over a line to another machine that goes on
+// over the next line by itself; on this machine it is made again when it breaks.
 type session struct {
 	t      *tree
 	ep     client.Endpoint
@@ -126,6 +129,50 @@ type session struct {
 	tty    tty
 	target kaval.Terminal
 	offset *int64 // after the last byte that was drawn
+
+	mu     sync.Mutex
+	raw    bool
+	redraw func() // of the attachment there is; nil when it can't
+	stderr io.Writer
+}
+
+// connect reaches the daemon. What is said on the way, and of the line later, is printed by Write.
+func (s *session) connect(ctx context.Context) (*client.KavalClient, error) {
+	env := *s.t.env
+	env.Stderr = s
+	return s.t.connect(ctx, &env, s.ep, false)
+}
+
+// Write prints what is said of the line. On a raw terminal it goes between the program's output, and the screen is drawn anew when
+// the line is back.
+func (s *session) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	raw, redraw := s.raw, s.redraw
+	s.mu.Unlock()
+	if !raw {
+		return s.stderr.Write(text)
+	}
+	if redraw != nil {
+		redraw()
+	}
+	s.notice(strings.TrimRight(string(text), "\n"))
+	return len(text), nil
+}
+
+func (s *session) setRaw(raw bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.raw = raw
+}
+
+// drawing takes note of the attachment that draws.
+func (s *session) drawing(att kaval.Attachment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.redraw = nil
+	if a, ok := att.(interface{ Redraw() }); ok {
+		s.redraw = a.Redraw
+	}
 }
 
 func (s *session) closeClient() {
@@ -141,7 +188,9 @@ func (s *session) inRawMode(ctx context.Context, escape byte) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("make the terminal raw: %w", err)
 	}
+	s.setRaw(true)
 	defer func() {
+		s.setRaw(false)
 		_, _ = io.WriteString(s.tty.out, reset+"\r\n")
 		_ = term.Restore(int(s.tty.in.Fd()), old) // nothing better is left to do
 	}()
@@ -250,7 +299,7 @@ var (
 // once makes one attachment and draws it to its end. progress says that it gave something.
 func (s *session) once(ctx context.Context, out *outbox) (code int, progress bool, err error) {
 	if s.c == nil {
-		if s.c, err = s.t.connect(ctx, s.t.env, s.ep, false); err != nil {
+		if s.c, err = s.connect(ctx); err != nil {
 			return 0, false, err
 		}
 	}
@@ -264,6 +313,7 @@ func (s *session) once(ctx context.Context, out *outbox) (code int, progress boo
 		return 0, false, err
 	}
 	defer att.Close()
+	s.drawing(att)
 	stop := out.connect(ctx, att)
 	defer stop()
 	code, progress, err = s.draw(ctx, att)

@@ -107,7 +107,7 @@ func (t *tree) withTerminal(ctx context.Context, word string, fn func(c *client.
 		return err
 	}
 	return t.at(ctx, ep, false, func(c *client.KavalClient) error {
-		term, err := t.resolve(ctx, c, query)
+		term, err := t.resolve(ctx, c, ep, query)
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,8 @@ func (t *tree) withTerminal(ctx context.Context, word string, fn func(c *client.
 	})
 }
 
-func (t *tree) resolve(ctx context.Context, c *client.KavalClient, query string) (kaval.Terminal, error) {
+// resolve finds the terminal of a query; ep is where c leads, for the command that shows what there is.
+func (t *tree) resolve(ctx context.Context, c *client.KavalClient, ep client.Endpoint, query string) (kaval.Terminal, error) {
 	terms, err := c.List(ctx)
 	if err != nil {
 		return kaval.Terminal{}, err
@@ -125,6 +126,6 @@ func (t *tree) resolve(ctx context.Context, c *client.KavalClient, query string)
 	for i, term := range terms {
 		ids[i], byID[term.ID] = term.ID, term
 	}
-	id, err := drive.Resolve(ids, query, t.self+" list")
+	id, err := drive.Resolve(ids, query, t.hint(ep, "list"))
 	return byID[id], err
 }

@@ -221,6 +221,9 @@ func TestCreateHere(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.Stdout), &got); err != nil || len(got) != 3 || got["pid"] != 42.0 || r.Stderr != "" {
 		t.Errorf("%v %v", err, r)
 	}
+	if r = runArgs(t, fakeHost(), "kill", "--host", "box", "nosuch"); !strings.Contains(r.Stderr, "`kaval-tui list --host box` shows") {
+		t.Errorf("the hint does not name the host: %v", r)
+	}
 	if r = runArgs(t, fakeHost(), "create", "--socket", "/a b"); !strings.Contains(r.Stderr, "attach 0badcafe --socket '/a b'") {
 		t.Errorf("the hint does not name the endpoint: %v", r)
 	}

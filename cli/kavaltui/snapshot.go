@@ -28,7 +28,7 @@ func newSnapshot(t *tree) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&viewport, "viewport", false, "only what is on the screen now")
 	cmd.Flags().IntVar(&tail, "tail", 0, "only the last `N` lines of the buffer, blank ones included")
-	cmd.Flags().IntVar(&lines, "lines", 0, "the same as --tail")
+	cmd.Flags().IntVar(&lines, "lines", 0, "another name of --tail `N`")
 	return cmd
 }
 

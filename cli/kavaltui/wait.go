@@ -29,7 +29,7 @@ read the screen after it.`,
 			return runWait(cmd.Context(), t, args[0], opts, cmd.Flags().Changed)
 		},
 	}
-	cmd.Flags().StringVar(&opts.until, "until", "", "what to wait for: idle:<ms> or match:<regex>")
+	cmd.Flags().StringVar(&opts.until, "until", "", "the `condition` to wait for: idle:<ms> or match:<regex>")
 	cmd.Flags().StringVar(&opts.timeout, "timeout", "", "give up after so many `ms` (exit 2)")
 	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print one JSON frame, whatever the outcome")
 	return cmd

@@ -57,7 +57,7 @@ func (f *Face) runCreate(ctx context.Context, opts createOptions) error {
 	}
 	return f.at(ctx, ep, func(c *client.PadiClient) error {
 		if parent != "" {
-			if req.Placement.Parent, err = f.resolve(ctx, c, parent); err != nil {
+			if req.Placement.Parent, err = f.resolve(ctx, c, ep, parent); err != nil {
 				return fmt.Errorf("--parent: %w", err)
 			}
 		}

@@ -90,7 +90,7 @@ func (f *Face) Snapshot() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&viewport, "viewport", false, "only what is on the screen now")
 	cmd.Flags().IntVar(&tail, "tail", 0, "only the last `N` lines of content; blank ones at the end do not count")
-	cmd.Flags().IntVar(&lines, "lines", 0, "the same as --tail")
+	cmd.Flags().IntVar(&lines, "lines", 0, "another name of --tail `N`")
 	return cmd
 }
 

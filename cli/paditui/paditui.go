@@ -13,6 +13,7 @@ import (
 	"kolu/cli/client"
 	"kolu/cli/drive"
 	"kolu/daemon/padi"
+	"kolu/internal/shellquote"
 )
 
 // Connect reaches the padi that an endpoint means.
@@ -126,7 +127,7 @@ func (f *Face) withTerminal(ctx context.Context, word string, fn func(c *client.
 		return err
 	}
 	return f.at(ctx, ep, func(c *client.PadiClient) error {
-		id, err := f.resolve(ctx, c, query)
+		id, err := f.resolve(ctx, c, ep, query)
 		if err != nil {
 			return err
 		}
@@ -134,7 +135,8 @@ func (f *Face) withTerminal(ctx context.Context, word string, fn func(c *client.
 	})
 }
 
-func (f *Face) resolve(ctx context.Context, c *client.PadiClient, query string) (padi.TerminalID, error) {
+// resolve finds the terminal of a query; ep is where c leads, for the command that shows what there is.
+func (f *Face) resolve(ctx context.Context, c *client.PadiClient, ep client.Endpoint, query string) (padi.TerminalID, error) {
 	records, err := c.Terminals(ctx)
 	if err != nil {
 		return "", err
@@ -147,5 +149,5 @@ func (f *Face) resolve(ctx context.Context, c *client.PadiClient, query string) 
 	if f.self == "kolu" {
 		list = "ls"
 	}
-	return drive.Resolve(ids, query, f.self+" "+list)
+	return drive.Resolve(ids, query, shellquote.Join(append([]string{f.self, list}, ep.Args()...)))
 }

@@ -67,7 +67,7 @@ func (f *Face) waitMany(ctx context.Context, opts waitOptions, p plan) error {
 		wg.Go(func() { m.here(waiting, here, mine) })
 	}
 	for _, o := range hosts.Ask(waiting, f.env, f.connect, func(ctx context.Context, c *client.PadiClient, t *client.Turn) error {
-		return m.wait(ctx, c, m.on(t.Host().Name), t.Streaming)
+		return m.wait(ctx, c, client.Endpoint{Host: t.Host().Name}, m.on(t.Host().Name), t.Streaming)
 	}) {
 		if o.Err != nil {
 			m.fail(m.on(o.Host.Name), o.Err)
@@ -117,7 +117,7 @@ func (m *manyWaits) on(host string) []*waited {
 }
 
 func (m *manyWaits) here(ctx context.Context, ep client.Endpoint, mine []*waited) {
-	err := m.f.at(ctx, ep, func(c *client.PadiClient) error { return m.wait(ctx, c, mine, func() {}) })
+	err := m.f.at(ctx, ep, func(c *client.PadiClient) error { return m.wait(ctx, c, ep, mine, func() {}) })
 	if err != nil {
 		if ctx.Err() == nil {
 			m.f.env.Errorf("%s", drive.Clean(err.Error()))
@@ -128,10 +128,10 @@ func (m *manyWaits) here(ctx context.Context, ep client.Endpoint, mine []*waited
 
 // wait finds the terminals of one padi, calls found, and waits for each. An error is one of the line, and is about all that have no
 // outcome yet.
-func (m *manyWaits) wait(ctx context.Context, c *client.PadiClient, mine []*waited, found func()) error {
+func (m *manyWaits) wait(ctx context.Context, c *client.PadiClient, ep client.Endpoint, mine []*waited, found func()) error {
 	ids := make([]padi.TerminalID, len(mine))
 	for i, w := range mine {
-		id, err := m.f.resolve(ctx, c, w.query)
+		id, err := m.f.resolve(ctx, c, ep, w.query)
 		_, none := errors.AsType[*drive.NoMatchError](err)
 		_, many := errors.AsType[*drive.AmbiguousError](err)
 		if none || many {
