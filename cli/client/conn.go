@@ -18,6 +18,9 @@ type Where struct {
 	Started bool
 }
 
+// Lasting reports whether the line to the daemon is made again when it breaks, so that calls wait for it.
+func (w Where) Lasting() bool { return w.Host != "" }
+
 // PadiClient is a connected padi.
 type PadiClient struct {
 	padi.Workspace
@@ -30,6 +33,9 @@ type PadiClient struct {
 func NewPadi(ws padi.Workspace, hello daemon.Hello, where Where, end func() error) *PadiClient {
 	return &PadiClient{Workspace: ws, Hello: hello, Where: where, end: end}
 }
+
+// Lasting reports whether calls wait for a line that was lost.
+func (c *PadiClient) Lasting() bool { return c.Where.Lasting() }
 
 // Close ends the connection. The daemon and its terminals stay.
 func (c *PadiClient) Close() error { return c.end() }
@@ -46,6 +52,9 @@ type KavalClient struct {
 func NewKaval(host kaval.Host, hello daemon.Hello, where Where, end func() error) *KavalClient {
 	return &KavalClient{Host: host, Hello: hello, Where: where, end: end}
 }
+
+// Lasting reports whether calls wait for a line that was lost.
+func (c *KavalClient) Lasting() bool { return c.Where.Lasting() }
 
 // Close ends the connection. The daemon and its terminals stay.
 func (c *KavalClient) Close() error { return c.end() }

@@ -105,7 +105,7 @@ func (h *Hosts) Ask(ctx context.Context, env *cli.Env, connect func(context.Cont
 		}
 	}}
 	return fan.Each(ctx, h.List, o, func(ctx context.Context, t *Turn) error {
-		host := t.Host()
+		host := h.List[t.Index()]
 		c, err := connect(ctx, &mine, Endpoint{Host: host.Name, Target: host.SSH, SSH: h.SSH, Steps: &Steps{t.Step}})
 		if err != nil {
 			return err
@@ -149,7 +149,12 @@ func Failure(host inventory.Host, err error) string {
 // ExitPartial.
 func Partial(outcomes []Outcome) error {
 	var silent []string
+	machines := 0
 	for _, o := range outcomes {
+		if o.Same {
+			continue
+		}
+		machines++
 		if o.Err != nil {
 			silent = append(silent, o.Host.Name)
 		}
@@ -158,10 +163,10 @@ func Partial(outcomes []Outcome) error {
 		return nil
 	}
 	code := ExitPartial
-	if len(silent) == len(outcomes) {
+	if len(silent) == machines {
 		code = 1
 	}
-	return cli.Exit(code, fmt.Errorf("%d of %d hosts did not answer: %s", len(silent), len(outcomes), strings.Join(silent, ", ")))
+	return cli.Exit(code, fmt.Errorf("%d of %d hosts did not answer: %s", len(silent), machines, strings.Join(silent, ", ")))
 }
 
 // lockedWriter lets several hosts' lines come out whole.

@@ -23,9 +23,10 @@ func reachHost(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind)
 		return line{}, err
 	}
 	told := &progress{w: env.Stderr, name: ep.Host, steps: ep.Steps}
-	link, err := fleet.Dial(ctx, target, kind.Name, fleet.Options{
+	heard := &lines{w: env.Stderr, name: ep.Host}
+	link, err := fleet.Keep(ctx, target, kind.Name, fleet.Options{
 		Transport: ep.SSH, Contract: contractOf(kind), Env: env.Environ, Progress: told.step,
-	})
+	}, heard.status)
 	if err != nil {
 		return line{}, err
 	}

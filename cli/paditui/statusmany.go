@@ -2,6 +2,7 @@ package paditui
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ func (f *Face) statusMany(ctx context.Context, asJSON bool) error {
 	}
 	table := newHostTable(f.env.Stdout, hosts)
 	var mu sync.Mutex
-	got := map[string][]padi.Record{}
+	got := map[int][]padi.Record{}
 	outcomes := hosts.Ask(ctx, f.env, f.connect, func(ctx context.Context, c *client.PadiClient, t *client.Turn) error {
 		records, err := c.Terminals(ctx)
 		if err != nil {
@@ -39,12 +40,11 @@ func (f *Face) statusMany(ctx context.Context, asJSON bool) error {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		host := t.Host()
-		got[host.Name] = records
+		got[t.Index()] = records
 		if asJSON {
 			return nil
 		}
-		return table.add(host.Name, host.Names(), records)
+		return table.add(t.Index(), t.Host().Names(), records)
 	})
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -59,14 +59,17 @@ func (f *Face) statusMany(ctx context.Context, asJSON bool) error {
 	return client.Partial(outcomes)
 }
 
-func hostRecords(outcomes []client.Outcome, got map[string][]padi.Record) []hostRecord {
+func hostRecords(outcomes []client.Outcome, got map[int][]padi.Record) []hostRecord {
 	rows := []hostRecord{}
 	for _, o := range outcomes {
+		if o.Same {
+			continue
+		}
 		names := o.Host.Names()
 		if len(names) == 1 {
 			names = nil
 		}
-		for _, r := range got[o.Host.Name] {
+		for _, r := range got[o.Asked] {
 			rows = append(rows, hostRecord{o.Host.Name, names, r})
 		}
 	}
@@ -74,22 +77,30 @@ func hostRecords(outcomes []client.Outcome, got map[string][]padi.Record) []host
 }
 
 // noteNames says which further names a host turned out to have after its rows were printed.
-func (f *Face) noteNames(outcomes []client.Outcome, printed map[string]string) {
+func (f *Face) noteNames(outcomes []client.Outcome, printed map[int]string) {
 	for _, o := range outcomes {
-		if cell, ok := printed[o.Host.Name]; ok && cell != nameCell(o.Host.Names()) {
+		if cell, ok := printed[o.Asked]; ok && !o.Same && cell != nameCell(o.Host.Names()) {
 			f.note("%s is one machine", strings.Join(o.Host.Names(), ", "))
 		}
 	}
 }
 
-func nameCell(names []string) string { return strings.Join(names, ",") }
+// mostNames is how many names of one machine a row has room for.
+const mostNames = 3
+
+func nameCell(names []string) string {
+	if len(names) > mostNames {
+		return fmt.Sprintf("%s+%d", strings.Join(names[:mostNames], ","), len(names)-mostNames)
+	}
+	return strings.Join(names, ",")
+}
 
 // hostTable prints the rows of one host after another. Its columns only grow, since what comes is not known.
 type hostTable struct {
 	out    io.Writer
 	head   []string
 	widths []int
-	named  map[string]string // what stands in the first column for a host
+	named  map[int]string // what stands in the first column for the host at an index
 }
 
 func newHostTable(out io.Writer, hosts *client.Hosts) *hostTable {
@@ -97,10 +108,10 @@ func newHostTable(out io.Writer, hosts *client.Hosts) *hostTable {
 	for _, h := range hosts.List {
 		width = max(width, utf8.RuneCountInString(nameCell(h.Names())))
 	}
-	return &hostTable{out: out, widths: []int{width}, named: map[string]string{}}
+	return &hostTable{out: out, widths: []int{width}, named: map[int]string{}}
 }
 
-func (t *hostTable) add(host string, names []string, records []padi.Record) error {
+func (t *hostTable) add(host int, names []string, records []padi.Record) error {
 	cell := nameCell(names)
 	t.named[host] = cell
 	if len(records) == 0 {

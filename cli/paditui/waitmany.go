@@ -67,7 +67,7 @@ func (f *Face) waitMany(ctx context.Context, opts waitOptions, p plan) error {
 		wg.Go(func() { m.here(waiting, here, mine) })
 	}
 	for _, o := range hosts.Ask(waiting, f.env, f.connect, func(ctx context.Context, c *client.PadiClient, t *client.Turn) error {
-		return m.wait(ctx, c, client.Endpoint{Host: t.Host().Name}, m.on(t.Host().Name), t.Streaming)
+		return m.wait(ctx, c, client.Endpoint{Host: t.Host().Name}, m.on(hosts.List[t.Index()].Name), t.Streaming)
 	}) {
 		if o.Err != nil {
 			m.fail(m.on(o.Host.Name), o.Err)

@@ -51,10 +51,12 @@ type Options struct {
 
 // Outcome is what became of one of the hosts that Each was given.
 type Outcome struct {
-	// Host has in Also the names of the others that turned out to be the same.
+	// Host has in Also the names of the others that turned out to be the same machine, in the order of the hosts.
 	Host inventory.Host
-	// Same is the first name of the host that this one turned out to be; it was not asked, or its answer was not used.
-	Same string
+	// Asked is the index of the host by whose name the machine was asked.
+	Asked int
+	// Same reports that a host before this one is the same machine and has the answer.
+	Same bool
 	Err  error
 }
 
@@ -62,13 +64,13 @@ type Outcome struct {
 // outcomes in the order of hosts. A host that is silent for too long has its context ended, and its error is a timeout. What ends
 // ctx ends them all.
 func Each(ctx context.Context, hosts []inventory.Host, o Options, ask func(ctx context.Context, t *Turn) error) []Outcome {
-	r := &round{Options: o.withDefaults(), ask: ask, logins: map[string]*Turn{}, daemons: map[string]*Turn{}}
+	r := &round{Options: o.withDefaults(), ask: ask, logins: map[string]*Turn{}, daemons: map[string]*Turn{}, order: orderOf(hosts)}
 	r.gate = newGate(r.Overall, r.PerDoor)
 	r.routes = make(chan struct{}, resolving)
 	turns := make([]*Turn, len(hosts))
 	var wg sync.WaitGroup
 	for i, h := range hosts {
-		t := &Turn{r: r, host: h, stood: make(chan struct{}), ended: make(chan struct{})}
+		t := &Turn{r: r, index: i, host: h, stood: make(chan struct{}), ended: make(chan struct{})}
 		turns[i] = t
 		wg.Go(func() {
 			t.err = t.run(ctx)
@@ -79,14 +81,31 @@ func Each(ctx context.Context, hosts []inventory.Host, o Options, ask func(ctx c
 		})
 	}
 	wg.Wait()
+	return outcomes(turns)
+}
+
+// outcomes puts the answer of a machine where the first of its names is, whichever was the fastest.
+func outcomes(turns []*Turn) []Outcome {
 	out := make([]Outcome, len(turns))
+	seen := map[*Turn]bool{}
 	for i, t := range turns {
-		out[i] = Outcome{Host: t.Host(), Err: t.err}
-		if t.same != nil {
-			out[i].Same = t.same.Host().Name
-		}
+		asked := t.root()
+		out[i] = Outcome{Host: asked.Host(), Asked: asked.index, Same: seen[asked], Err: asked.err}
+		seen[asked] = true
 	}
 	return out
+}
+
+func orderOf(hosts []inventory.Host) map[string]int {
+	order := map[string]int{}
+	for _, h := range hosts {
+		for _, name := range h.Names() {
+			if _, ok := order[name]; !ok {
+				order[name] = len(order)
+			}
+		}
+	}
+	return order
 }
 
 func (o Options) withDefaults() Options {
@@ -108,6 +127,7 @@ type round struct {
 	ask     func(context.Context, *Turn) error
 	gate    *gate
 	routes  chan struct{}
+	order   map[string]int // of names
 	telling sync.Mutex
 
 	mu      sync.Mutex
@@ -145,6 +165,7 @@ func (r *round) route(ctx context.Context, target string) Route {
 // Turn is one host's part of an Each.
 type Turn struct {
 	r     *round
+	index int
 	host  inventory.Host
 	same  *Turn
 	stood chan struct{} // closed when the host was reached
@@ -158,12 +179,17 @@ type Turn struct {
 	limit time.Duration
 }
 
-// Host is the host of this turn, with all names that are known by now.
+// Index is the place of this turn's host among those that Each was given.
+func (t *Turn) Index() int { return t.index }
+
+// Host is the host of this turn, with all names that are known by now, in the order of the hosts.
 func (t *Turn) Host() inventory.Host {
 	t.r.mu.Lock()
 	defer t.r.mu.Unlock()
 	h := t.host
-	h.Also = append([]string(nil), h.Also...)
+	names := h.Names()
+	slices.SortStableFunc(names, func(a, b string) int { return t.r.order[a] - t.r.order[b] })
+	h.Name, h.Also = names[0], names[1:]
 	return h
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,7 +109,7 @@ func TestLimitsAreNeverExceeded(t *testing.T) {
 			return nil
 		})
 		for _, o := range out {
-			if o.Err != nil || o.Same != "" {
+			if o.Err != nil || o.Same {
 				t.Errorf("%+v", o)
 			}
 		}
@@ -253,12 +252,11 @@ func TestOneMachineByManyNames(t *testing.T) {
 			if o.Err != nil {
 				t.Errorf("%+v", o)
 			}
-			if o.Same == "" {
-				names = append(names, slices.Sorted(slices.Values(o.Host.Names())))
+			if !o.Same {
+				names = append(names, o.Host.Names())
 			}
 		}
-		slices.SortFunc(names, slices.Compare)
-		if diff := cmp.Diff([][]string{{"a", "b", "c", "way"}, {"d"}, {"other"}}, names); diff != "" {
+		if diff := cmp.Diff([][]string{{"a", "b", "c", "way"}, {"other"}, {"d"}}, names); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -310,7 +308,7 @@ func TestFailuresOfOneMachine(t *testing.T) {
 			if o.Err != nil {
 				failed++
 			}
-			if o.Same != "" {
+			if o.Same {
 				same++
 			}
 		}
