@@ -25,7 +25,7 @@ func run(ws *clitest.Workspace, where client.Where, args ...string) clitest.Resu
 		if ws == nil {
 			return nil, errors.New("no padi is running")
 		}
-		hello := daemon.Hello{PID: 77, Build: "abcdef", Socket: "/run/padi.sock"}
+		hello := daemon.Hello{PID: 77, Build: "abcdef", Socket: "/run/padi.sock", Executable: "/opt/kolu/bin/kolu"}
 		return client.NewPadi(ws, hello, where, func() error { return nil }), nil
 	}
 	return clitest.Run(func(e *cli.Env) *cobra.Command { return NewWith(e, connect, nil) }, env)
@@ -78,6 +78,7 @@ func TestTry(t *testing.T) {
 	for _, want := range []string{
 		"started padi on this machine", "$ id=$(padi-tui create --toplevel", "$ kaval-tui send \"$id\" 'echo kolu-", "$ kaval-tui wait \"$id\" --until idle:300",
 		"$ kaval-tui send \"$id\" --key Enter", "$ kaval-tui snapshot \"$id\" --viewport", "$ kaval-tui kill \"$id\"", "It works.",
+		"PATH=/opt/kolu/bin:$PATH",
 	} {
 		if !strings.Contains(r.Stdout, want) {
 			t.Errorf("try does not print %q:\n%v", want, r)
@@ -93,7 +94,8 @@ func TestTry(t *testing.T) {
 
 func TestTryOnAHost(t *testing.T) {
 	r := run(shell(works), client.Where{Host: "box", Transport: "master", Rung: "nix"}, "try", "--host", "box")
-	if r.Code != 0 || !strings.Contains(r.Stdout, "on box (master transport; build: nix)") || !strings.Contains(r.Stdout, "kaval-tui send --host box") {
+	if r.Code != 0 || !strings.Contains(r.Stdout, "on box (master transport; build: nix)") || !strings.Contains(r.Stdout, "kaval-tui send --host box") ||
+		strings.Contains(r.Stdout, "PATH=") {
 		t.Errorf("%v", r)
 	}
 }

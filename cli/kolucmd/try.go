@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -31,7 +33,7 @@ back. It ends the terminal that it made and nothing else. The exit code is 0 onl
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			start := time.Now()
 			return f.With(cmd.Context(), func(c *client.PadiClient, ep client.Endpoint) error {
-				return runTry(cmd.Context(), env.Stdout, c, ep, start)
+				return runTry(cmd.Context(), env, c, ep, start)
 			})
 		},
 	}
@@ -53,10 +55,10 @@ type tour struct {
 	typed, answer string
 }
 
-func runTry(ctx context.Context, out io.Writer, c *client.PadiClient, ep client.Endpoint, start time.Time) (err error) {
+func runTry(ctx context.Context, env *cli.Env, c *client.PadiClient, ep client.Endpoint, start time.Time) (err error) {
 	a, b := rand.IntN(9000)+1000, rand.IntN(9000)+1000
 	t := &tour{
-		out: out, c: c, padi: ep.Args(),
+		out: env.Stdout, c: c, padi: ep.Args(),
 		typed:  fmt.Sprintf(`echo kolu-"%d"-"%d"`, a, b),
 		answer: fmt.Sprintf("kolu-%d-%d", a, b),
 	}
@@ -73,7 +75,31 @@ func runTry(ctx context.Context, out io.Writer, c *client.PadiClient, ep client.
 	if err = errors.Join(err, t.end(ctx)); err != nil {
 		return err
 	}
-	return t.say("It works. Try next: padi-tui status%s · kolu --help", shellquoted(t.padi))
+	if err := t.say("It works. The terminal is gone, padi stays. Try next: padi-tui status%s · kolu --help", shellquoted(t.padi)); err != nil {
+		return err
+	}
+	if dir := t.tools(); dir != "" && !onPath(env, dir) {
+		return t.say("These programs are in %s: PATH=%s:$PATH", dir, shellquote.Join([]string{dir}))
+	}
+	return nil
+}
+
+// tools is the directory on this machine with the programs of the padi that was reached; "" where it is not known.
+func (t *tour) tools() string {
+	if t.c.Where.Host != "" || t.c.Hello.Executable == "" {
+		return ""
+	}
+	return filepath.Dir(t.c.Hello.Executable)
+}
+
+// onPath reports that the shell finds programs of kolu, those of dir or others.
+func onPath(env *cli.Env, dir string) bool {
+	for _, place := range filepath.SplitList(env.Getenv("PATH")) {
+		if _, err := os.Stat(filepath.Join(place, "padi-tui")); place == dir || err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // kavalArgs name the same daemons to kaval-tui, which takes the socket of a kaval.
