@@ -278,7 +278,7 @@ func (s *Session) sleep(d time.Duration) bool {
 		case <-s.nudges:
 			return true
 		case now := <-tick.C:
-			if slept(last, now) {
+			if jumped(now.Round(0).Sub(last.Round(0)), now.Sub(last)) {
 				return true
 			}
 			last = now
@@ -288,10 +288,8 @@ func (s *Session) sleep(d time.Duration) bool {
 	}
 }
 
-// slept reports whether the machine slept between two readings of the clocks.
-func slept(last, now time.Time) bool {
-	return now.Round(0).Sub(last.Round(0))-now.Sub(last) > wakeJump
-}
+// jumped reports whether the wall clock went on so far beyond the steady one that the machine must have slept.
+func jumped(wall, steady time.Duration) bool { return wall-steady > wakeJump }
 
 // up makes a new line the current one, after everybody who listens was told.
 func (s *Session) up(l line) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -19,9 +20,14 @@ type Writer interface {
 const writeGrace = time.Second
 
 // Write sends a payload in one write. A program that does not read, and a daemon that does not answer, end it after
-// kaval.WriteDeadline with an error that says so.
+// kaval.WriteDeadline with an error that says so. Over a lasting line it waits for the line as long as the user likes, and the writer
+// has limits of its own for what is no fault of the line.
 func Write(ctx context.Context, w Writer, id kaval.TerminalID, p Payload) error {
-	bounded, cancel := context.WithTimeout(ctx, kaval.WriteDeadline+writeGrace)
+	limit := kaval.WriteDeadline + writeGrace
+	if l, ok := w.(interface{ Lasting() bool }); ok && l.Lasting() {
+		limit = math.MaxInt64
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := w.Write(bounded, id, kaval.Input{Data: p.Data})
 	if err == nil {

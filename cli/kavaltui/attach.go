@@ -18,6 +18,7 @@ import (
 	"kolu/cli"
 	"kolu/cli/client"
 	"kolu/daemon/kaval"
+	"kolu/internal/fault"
 )
 
 func newAttach(t *tree) *cobra.Command {
@@ -288,7 +289,8 @@ func fatal(err error) bool {
 			return true
 		}
 	}
-	return false
+	_, unreachable := errors.AsType[*fault.Error](err)
+	return unreachable
 }
 
 var (

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -72,7 +73,7 @@ func (c *Client) Write(ctx context.Context, id kaval.TerminalID, in kaval.Input)
 	if err != nil {
 		return err
 	}
-	return c.change(ctx, http.MethodPost, path, in, nil)
+	return c.changeWithin(ctx, c.writeLimit(), http.MethodPost, path, in, nil)
 }
 
 func (c *Client) Resize(ctx context.Context, id kaval.TerminalID, size kaval.Size) error {
@@ -128,9 +129,23 @@ func (c *Client) get(ctx context.Context, path string, q url.Values, v any) erro
 	})
 }
 
+// writeLimit is how long a daemon at the other end of a lasting line may take over a write, which has a limit of its own there. On
+// this machine the caller's limit counts.
+func (c *Client) writeLimit() time.Duration {
+	if _, ok := c.dialer.(daemon.Redialer); ok {
+		return kaval.WriteDeadline + 5*time.Second
+	}
+	return 0
+}
+
 // change sends a request that changes something. When the line broke before the answer came it is sent again, under the same key, so
 // that it is done once at most.
 func (c *Client) change(ctx context.Context, method, path string, in, out any) error {
+	return c.changeWithin(ctx, 0, method, path, in, out)
+}
+
+// changeWithin is change, where each request is given so long for its answer; 0 is no limit.
+func (c *Client) changeWithin(ctx context.Context, limit time.Duration, method, path string, in, out any) error {
 	var data []byte
 	if in != nil {
 		var err error
@@ -141,7 +156,12 @@ func (c *Client) change(ctx context.Context, method, path string, in, out any) e
 	header := http.Header{daemon.IdempotencyKey: {uuid.NewString()}}
 	memory, _ := c.memory.Load().(string)
 	return daemon.Retry(ctx, c.dialer, 2, func(ctx context.Context) (bool, error) {
-		answered, err := c.ask(ctx, method, path, data, header, out)
+		limited, cancel := daemon.Limit(ctx, limit.Milliseconds(), 0)
+		defer cancel()
+		answered, err := c.ask(limited, method, path, data, header, out)
+		if err != nil && limited.Err() != nil && ctx.Err() == nil {
+			answered, err = false, fmt.Errorf("no answer within %s", limit)
+		}
 		if memory != "" {
 			header.Set(daemon.IdempotencyMemory, memory) // from the second time on
 		}

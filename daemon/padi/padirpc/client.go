@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -67,7 +68,7 @@ func (c *Client) Kill(ctx context.Context, id padi.TerminalID) (rec padi.Record,
 
 // Write hands input to the terminal's program.
 func (c *Client) Write(ctx context.Context, id padi.TerminalID, in kaval.Input) error {
-	return c.change(ctx, http.MethodPost, path(id, "/input"), in, &nothing{})
+	return c.changeWithin(ctx, c.writeLimit(), http.MethodPost, path(id, "/input"), in, &nothing{})
 }
 
 // Resize sets the terminal's grid.
@@ -111,9 +112,23 @@ func (c *Client) get(ctx context.Context, path string, q url.Values, out any) er
 	})
 }
 
+// writeLimit is how long a daemon at the other end of a lasting line may take over a write, which has a limit of its own there. On
+// this machine the caller's limit counts.
+func (c *Client) writeLimit() time.Duration {
+	if _, ok := c.dialer.(daemon.Redialer); ok {
+		return kaval.WriteDeadline + 5*time.Second
+	}
+	return 0
+}
+
 // change asks for something to be done. When the line breaks before the answer it asks again with the same key, so that the daemon
 // does it once whichever of the requests arrived.
 func (c *Client) change(ctx context.Context, method, path string, in, out any) error {
+	return c.changeWithin(ctx, 0, method, path, in, out)
+}
+
+// changeWithin is change, where each request is given so long for its answer; 0 is no limit.
+func (c *Client) changeWithin(ctx context.Context, limit time.Duration, method, path string, in, out any) error {
 	var body []byte
 	if in != nil {
 		var err error
@@ -124,7 +139,12 @@ func (c *Client) change(ctx context.Context, method, path string, in, out any) e
 	header := http.Header{daemon.IdempotencyKey: {uuid.NewString()}, "Content-Type": {"application/json"}}
 	memory, _ := c.memory.Load().(string)
 	return daemon.Retry(ctx, c.dialer, 2, func(ctx context.Context) (bool, error) {
-		answered, err := c.ask(ctx, method, path, body, header, out)
+		limited, cancel := daemon.Limit(ctx, limit.Milliseconds(), 0)
+		defer cancel()
+		answered, err := c.ask(limited, method, path, body, header, out)
+		if err != nil && limited.Err() != nil && ctx.Err() == nil {
+			answered, err = false, fmt.Errorf("no answer within %s", limit)
+		}
 		if memory != "" {
 			header.Set(daemon.IdempotencyMemory, memory) // from the second time on
 		}
