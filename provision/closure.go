@@ -88,7 +88,14 @@ func (in *installer) closureRung(ctx context.Context) error {
 	if err != nil {
 		return badClosure(top, local.why(err))
 	}
-	return in.copyClosure(ctx, top, infos, local)
+	err = in.copyClosure(ctx, top, infos, local)
+	if errors.Is(err, errCollected) { // between two sessions of a host that allows one at a time
+		err = in.copyClosure(ctx, top, infos, local)
+	}
+	if errors.Is(err, errCollected) {
+		return collected(Closure, top)
+	}
+	return err
 }
 
 func badClosure(top string, err error) error {

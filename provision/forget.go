@@ -71,8 +71,8 @@ func End(nonce string, d Daemon, signal bool) string {
 		kill = `kill "$p"`
 	}
 	return shLine(script(setNonce(nonce), say, fmt.Sprintf(`p=%d`, d.PID), `g="`+strings.TrimSuffix(d.Socket, sockets[d.Kind])+d.Kind+`.pid"`,
-		`q=; if [ -r "$g" ]; then read -r q rest <"$g"; fi`, `if [ "$q" = "$p" ]; then `+kill+`; fi`,
-		`i=0; while [ $i -lt 80 ] && kill -0 "$p" 2>/dev/null; do sleep 0.1 2>/dev/null || sleep 1; i=$((i+1)); done`,
+		`q=; if [ -r "$g" ]; then read -r q rest <"$g"; fi`, `i=80; if [ "$q" = "$p" ]; then i=0; `+kill+`; fi`, // a gate that is gone means that the process is about to be
+		`while [ $i -lt 90 ] && kill -0 "$p" 2>/dev/null; do sleep 0.1 2>/dev/null || sleep 1; i=$((i+1)); done`,
 		`if kill -0 "$p" 2>/dev/null; then :; else f ended yes; fi`, ends))
 }
 

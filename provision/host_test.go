@@ -153,6 +153,9 @@ func (h *testHost) run(t *testing.T, line string) said {
 		switch word {
 		case "fact":
 			k, v, _ := strings.Cut(rest, " ")
+			if old, ok := s.facts[k]; ok { // as the real reader of facts has it
+				v = old + "\n" + v
+			}
 			s.facts[k] = v
 		case "mark":
 			s.marks = append(s.marks, rest)

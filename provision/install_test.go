@@ -263,14 +263,15 @@ func TestInstallRefusesBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-func TestUploadOfABuildThatDoesNotRun(t *testing.T) {
-	b := testBuild(t, "enoexec", 0)
+// forAnotherCPU is b for a machine that nobody has.
+func forAnotherCPU(t *testing.T, b Build) Build {
+	t.Helper()
 	file := filepath.Join(shortDir(t), Program)
 	data, err := os.ReadFile(b.File)
 	if err != nil {
 		t.Fatal(err)
 	}
-	copy(data[18:], []byte{0xf7, 0}) // a machine that nobody has: eBPF
+	copy(data[18:], []byte{0xf7, 0}) // eBPF
 	if err := os.WriteFile(file, data, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -279,15 +280,90 @@ func TestUploadOfABuildThatDoesNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.File, b.SHA256, b.NarHash = file, facts.SHA256, facts.NarHash
+	return b
+}
+
+// TestWrongArch has a uname that lies: the build that fits it is for another processor than the host's own programs. It is named on
+// either rung, no other place is tried, and nothing is left that a line would start.
+func TestWrongArch(t *testing.T) {
+	b := forAnotherCPU(t, testBuild(t, "enoexec", 0))
+	for _, way := range []Rung{Upload, Nix} {
+		t.Run(string(way), func(t *testing.T) {
+			h := newHost(t)
+			f := withoutNix(h.probe(t, b))
+			if way == Nix {
+				h = nixHost(t)
+				f = h.nixFacts(t, b)
+			}
+			p, err := Install(t.Context(), h, f, b, nil)
+			got := faultOf(t, err)
+			want, _, _ := strings.Cut(thisSystem, "-")
+			if got.Code != fault.WrongArch || !strings.Contains(got.Detail, "programs of the host are for "+want) || !strings.Contains(got.Detail, b.System) || got.Remedy == "" || len(p.Tried) > 0 {
+				t.Errorf("got %v; %+v", got, p.Tried)
+			}
+			if left, _ := os.ReadDir(f.Places[0].Dir); len(left) > 0 {
+				t.Errorf("%v is left", left)
+			}
+			if left, _ := os.ReadDir(filepath.Join(h.home(), ".local/state/kolu/roots")); len(left) > 0 {
+				t.Errorf("the root %v is left", left)
+			}
+		})
+	}
+}
+
+// TestUploadOfABuildThatDoesNotRun has a host that cannot say what its programs are for.
+func TestUploadOfABuildThatDoesNotRun(t *testing.T) {
+	b := forAnotherCPU(t, testBuild(t, "enoexec2", 0))
 	h := newHost(t)
 	f := withoutNix(h.probe(t, b))
-	f.Places = f.Places[:1]
-	_, err = Install(t.Context(), h, f, b, nil)
+	h.env = append(h.env, "PATH="+tinyPath(t, "sha256sum"))
+	f.Places, f.Tools = f.Places[:1], []string{"sha256sum"}
+	_, err := Install(t.Context(), h, f, b, nil)
 	if faultOf(t, err).Code != fault.NoExec {
 		t.Errorf("got %v", err)
 	}
 	if left, _ := os.ReadDir(f.Places[0].Dir); len(left) > 0 {
 		t.Errorf("%v is left", left)
+	}
+}
+
+// TestPlaceWithoutInodes has a home whose file system has bytes and no inodes, and one whose quota is used up in the middle.
+func TestPlaceWithoutInodes(t *testing.T) {
+	b := testBuild(t, "inodes", 0)
+	h := newHost(t)
+	h.env = append(h.env, "HOME="+mounted(t, "size=400m,nr_inodes=20"))
+	f := withoutNix(h.probe(t, b))
+	f.Places = f.Places[:1]
+	p, err := Install(t.Context(), h, f, b, nil)
+	if got := faultOf(t, err); got.Code != fault.DiskFull || !strings.Contains(got.Detail, "inodes") || p.Sent > 0 {
+		t.Errorf("got %v after %d bytes", got, p.Sent)
+	}
+}
+
+func TestQuotaThatRunsOut(t *testing.T) {
+	b := testBuild(t, "quota", 0)
+	h := newHost(t)
+	f := withoutNix(h.probe(t, b))
+	f.Places, f.Tools = f.Places[:1], nil
+	tools := tinyPath(t, "sha256sum", "head")
+	if err := os.Remove(filepath.Join(tools, "cat")); err != nil {
+		t.Fatal(err)
+	}
+	h.wrapTool(t, tools, "cat", `head -c 100000; echo "cat: write error: Disk quota exceeded" >&2; exit 1`)
+	h.env = append(h.env, "PATH="+tools)
+	_, err := Install(t.Context(), h, f, b, nil)
+	if got := faultOf(t, err); got.Code != fault.DiskFull || !strings.Contains(got.Detail, f.Places[0].Dir) {
+		t.Errorf("got %v (%s)", got, got.Evidence)
+	}
+	if left, _ := os.ReadDir(f.Places[0].Dir); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+}
+
+func (h *testHost) wrapTool(t *testing.T, dir, name, script string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -165,7 +165,7 @@ func TestProbeWithoutAnything(t *testing.T) {
 
 func TestProbeKnowsPlacesThatAreNotOurs(t *testing.T) {
 	h := newHost(t)
-	h.env = append(h.env, "XDG_RUNTIME_DIR="+filepath.Join(h.home(), "gone"), "HOME=/nonexistent")
+	h.env = append(h.env, "XDG_RUNTIME_DIR="+filepath.Join(h.home(), "gone"), "HOME="+filepath.Join(h.home(), "absent"))
 	f := ParseFacts(h.run(t, catalogOf().Line("padi", testNonce)).facts)
 	if len(f.Places) < 1 || f.Places[0].State != PlaceAbsent {
 		t.Errorf("got %+v", f.Places)

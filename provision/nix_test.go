@@ -166,6 +166,60 @@ func TestNixWithNoiseAndWithOneSessionAtATime(t *testing.T) {
 	h.mustBeRooted(t, p)
 }
 
+// TestNixCollectedInBetween collects the store while the path has no root yet: with two sessions the lock of the server holds it; with
+// one the path is gone once, and is sent again.
+func TestNixCollectedInBetween(t *testing.T) {
+	b := testBuild(t, "between", 0)
+	for name, one := range map[string]bool{"two sessions": false, "one session": true} {
+		t.Run(name, func(t *testing.T) {
+			h := nixHost(t)
+			f := h.nixFacts(t, b)
+			var r Runner = h
+			if one {
+				r = &collecting{oneAtATime: oneAtATime{testHost: h}, t: t}
+			}
+			sent := 0
+			p, err := Install(t.Context(), r, f, b, func(s Step) {
+				switch {
+				case s.Stage == StageRoot && !one:
+					if out, err := h.nixStore(t, "--gc"); err != nil {
+						t.Errorf("%v: %s", err, out)
+					}
+				case s.Stage == StageVerify:
+					sent++
+				}
+			})
+			if err != nil || p.Rung != Nix || len(p.Tried) > 0 {
+				t.Fatalf("got %+v, %v", p, err)
+			}
+			if want := map[bool]int{false: 1, true: 2}[one]; sent != want {
+				t.Errorf("sent %d times, want %d", sent, want)
+			}
+			h.mustBeRooted(t, p)
+		})
+	}
+}
+
+// collecting is a host with one session at a time that collects its store once between two of them.
+type collecting struct {
+	oneAtATime
+	t       *testing.T
+	refused bool
+	done    bool
+}
+
+func (h *collecting) Start(ctx context.Context, line string) (Process, error) {
+	if h.refused && !h.done {
+		h.done = true
+		if out, err := h.nixStore(h.t, "--gc"); err != nil {
+			h.t.Errorf("%v: %s", err, out)
+		}
+	}
+	p, err := h.oneAtATime.Start(ctx, line)
+	h.refused = h.refused || err != nil
+	return p, err
+}
+
 // oneAtATime refuses a command while another one runs, as MaxSessions 1 does.
 type oneAtATime struct {
 	*testHost

@@ -17,6 +17,12 @@ import (
 func (in *installer) nix(ctx context.Context) error {
 	path := in.build.StorePath(in.storeDir())
 	root, err := in.serve(ctx, path)
+	if errors.Is(err, errCollected) { // a collection came between, where a connection allows one session at a time
+		root, err = in.serve(ctx, path)
+	}
+	if errors.Is(err, errCollected) {
+		return collected(Nix, path)
+	}
 	if errors.Is(err, nix.ErrNotServe) {
 		in.placed.Tried = append(in.placed.Tried, Refusal{Rung: Nix, Place: in.facts.Nix.Dir, Err: asFault(err)})
 		root, err = in.addFixed(ctx, path)
@@ -26,6 +32,13 @@ func (in *installer) nix(ctx context.Context) error {
 	}
 	in.placed.Bin, in.placed.Root = path+"/bin", root
 	return nil
+}
+
+// errCollected is a path that went away before its root stood.
+var errCollected = errors.New("the path was collected")
+
+func collected(rung Rung, path string) error {
+	return refuse(rung, path, &fault.Error{Code: fault.NixRefused, Err: errCollected, Detail: "the host collects its store, and took the path before its root stood"})
 }
 
 func (in *installer) storeDir() string {
@@ -89,7 +102,7 @@ func (in *installer) keep(ctx context.Context, cmd *command, s *nix.Session, pat
 	cmd.alive(cmd.verify)
 	root, err := in.root(ctx, path)
 	if err != nil {
-		if _, ok := errors.AsType[*refused](err); ok || ctx.Err() != nil {
+		if _, ok := errors.AsType[*refused](err); ok || ctx.Err() != nil || errors.Is(err, errCollected) || fault.Is(err, fault.WrongArch) {
 			return "", err
 		}
 		cmd.finish()
@@ -219,6 +232,13 @@ func (in *installer) root(ctx context.Context, path string) (string, error) {
 		case l.word == "fact" && key == "damaged":
 			return "", refuse(Nix, path, &fault.Error{Code: fault.NixRefused,
 				Detail: path + " is in the store and damaged", Remedy: "repair it on the host: nix-store --verify --check-contents --repair"})
+		case l.word == "fact" && key == "arch":
+			return "", in.wrongArch(value)
+		case l.word == "fact" && key == "gone":
+			return "", errCollected
+		case l.word == "fact" && key == "noexec":
+			cmd.finish()
+			return "", refuse(Nix, path, &fault.Error{Code: fault.NoExec, Detail: "the build does not run from the store" + inBrackets(cmd.said()), Evidence: cmd.said()})
 		case l.word == "end" && root != "":
 			return root, nil
 		case l.word == "end":
@@ -239,7 +259,8 @@ func (in *installer) rootLine(path, nonce string) string {
 		`use(){ L=; mkdir -p "$1" || return 1; for x in "" -2 -3 -4 -5 -6 -7 -8 -9; do l="$1/`+name+`$x"; `+
 			`if [ -L "$l" ]; then case $(readlink "$l") in "`+store+`"/*) L=$l; return 0;; esac; `+
 			`elif [ -e "$l" ]; then :; else L=$l; return 0; fi; done; return 1; }`,
-		own,
+		own, runs, `z=`,
+		`if [ -s "$P/bin/`+Program+`" ]; then runs "$P/bin/`+Program+`" || { f noexec; exit; }; elif "$n" --check-validity "$P" 2>/dev/null; then :; else f gone; exit; fi`,
 		`try(){ use "$1" && "$n" --check-validity "$P" && "$n" --realise "$P" --add-root "$L" --indirect >/dev/null && [ -L "$L" ] && `+
 			`{ f root "$L"; find "$1" -maxdepth 1 -type l -name "*-*-*" -mtime +90 -exec rm -f {} + 2>/dev/null; :; }; }`,
 		`v=/var/tmp/kolu-$U`,
@@ -267,7 +288,11 @@ func (in *installer) addFixed(ctx context.Context, path string) (string, error) 
 		}
 		in.placed.Rung = AddFixed
 		in.progress.tell(StageRoot, 0, 0)
-		return in.root(ctx, path)
+		root, err := in.root(ctx, path)
+		if errors.Is(err, errCollected) {
+			return "", collected(AddFixed, path)
+		}
+		return root, err
 	}
 	return "", refuse(AddFixed, in.storeDir(), &fault.Error{Code: fault.NotWritable, Detail: "no place to unpack the build in"})
 }

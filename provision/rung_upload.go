@@ -2,6 +2,7 @@ package provision
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -67,7 +68,7 @@ func (in *installer) send(ctx context.Context, rung Rung, dir, last string) (pla
 		return "", err
 	}
 	fed := make(chan error, 1)
-	feeding := false
+	feeding, arch := false, ""
 	defer func() {
 		cmd.close()
 		if feeding {
@@ -91,6 +92,10 @@ func (in *installer) send(ctx context.Context, rung Rung, dir, last string) (pla
 		case l.word == "mark" && l.rest == "got":
 			in.progress.tell(StageVerify, 0, 0)
 			cmd.alive(cmd.verify)
+		case l.word == "fact" && key == "arch":
+			arch = value
+		case l.word == "fact" && key == "fail" && value == "exec" && arch != "":
+			return "", in.wrongArch(arch)
 		case l.word == "fact" && key == "fail":
 			return "", in.sendFault(cmd, rung, dir, value, errors.New("the host gave up at: "+fault.Printable(value, 100)))
 		case l.word == "fact" && key == "placed":
@@ -243,6 +248,23 @@ func (in *installer) sendLine(nonce, dir, last, crc string, packed bool) string 
 	))
 }
 
+// runs runs an executable once. One that is for another processor than the host's own programs is not even tried, since some shells
+// would take it for a script; then the fact arch says what those are for. Only 64 bit programs are judged so.
+const runs = `mach(){ set -- $(od -An -tx1 -j4 -N16 "$1" 2>/dev/null); if [ "$1" = 02 ]; then echo "${15}${16}"; fi; }; ` +
+	`runs(){ a=$(mach /bin/sh); c=$(mach "$1"); if [ "$a" ] && [ "$c" ]; then if [ "$a" = "$c" ]; then :; else f arch "$a"; return 1; fi; fi; ` +
+	`"$1" --version >/dev/null </dev/null; }`
+
+// machines are the processors of ELF files, in the bytes of the file.
+var machines = map[string]string{"3e00": "x86_64", "b700": "aarch64", "f300": "riscv64", "1500": "ppc64", "0015": "ppc64", "0016": "s390x"}
+
+// wrongArch ends the ladder: no other place would make the build run.
+func (in *installer) wrongArch(machine string) *fault.Error {
+	return &fault.Error{Code: fault.WrongArch, Stage: stage, Who: fault.Host,
+		Detail: fmt.Sprintf("uname says %s %s and the programs of the host are for %s, so the build for %s does not run there",
+			in.facts.OS, in.facts.Arch, cmp.Or(machines[machine], "another processor"), in.build.System),
+		Remedy: "see which uname that is, with: ssh HOST 'uname -sm; command -v uname'"}
+}
+
 // keepDays is how long a build that nobody runs is kept.
 const keepDays = 30
 
@@ -250,7 +272,7 @@ const keepDays = 30
 // somebody else was quicker, mv puts it inside theirs, from where it is removed.
 func (in *installer) renameScript() string {
 	return script(
-		`"$X" --version >/dev/null </dev/null`, `case $? in 126|127) fail exec;; esac`,
+		runs, `runs "$X" || fail exec`,
 		`if [ "$h" ] && has sync; then sync "$X" 2>/dev/null; fi`,
 		`ok(){ [ -x "$1/bin/`+lastName+`" ] && [ "$(wc -c <"$1/bin/`+Program+`" 2>/dev/null)" -eq $s ] 2>/dev/null; }`,
 		`t=${T##*/}`, `if ok "$B/$i"; then rm -rf "$T"; else `+

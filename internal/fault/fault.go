@@ -31,6 +31,7 @@ const (
 	NoAgentBuild   Code = "no-agent-build"   // no build for the host's system here
 	BadBuild       Code = "bad-build"        // the local build is not what its manifest says, or is not static
 	NoExec         Code = "no-exec"          // no place on the host may hold an executable
+	WrongArch      Code = "wrong-arch"       // the host says it is one system and runs programs of another
 	NotWritable    Code = "not-writable"     // no place on the host may be written to
 	DiskFull       Code = "disk-full"        //
 	Interrupted    Code = "interrupted"      // the transfer or the session broke in the middle
