@@ -18,14 +18,14 @@ const guardGrace = 5 * time.Second
 
 // startGuard starts a process beside this daemon that ends it when the bound process has ended and the daemon does not follow:
 // one that hangs, or was stopped, can't end itself. dismiss ends the guard and waits for it.
-func startGuard(command []string, bound string) (dismiss func(), err error) {
+func startGuard(command []string, bound string) (pid int, dismiss func(), err error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	lifeline, ours, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer lifeline.Close()
 	cmd := &exec.Cmd{
@@ -34,9 +34,9 @@ func startGuard(command []string, bound string) (dismiss func(), err error) {
 	}
 	if err := cmd.Start(); err != nil {
 		ours.Close()
-		return nil, err
+		return 0, nil, err
 	}
-	return func() {
+	return cmd.Process.Pid, func() {
 		ours.Close()
 		cmd.Wait() // how a guard ends is no concern of the daemon
 	}, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
@@ -30,8 +31,10 @@ const (
 // Idempotent makes requests that carry an Idempotency-Key safe to send again: the same method, path and key get the
 // answer of the first time for 15 minutes, and a duplicate that comes while the first still runs waits for its end. The first
 // runs to its end even when its client has gone. Server errors are not remembered.
-func Idempotent(next http.Handler) http.Handler {
-	m := &memory{name: strings.ToLower(rand.Text()), paths: map[string]*pathMemory{}}
+func Idempotent(next http.Handler) http.Handler { return NewMemory().Idempotent(next) }
+
+// Idempotent is the function of that name with what this memory remembers.
+func (m *Memory) Idempotent(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(IdempotencyMemory, m.name)
 		key := r.Header.Get(IdempotencyKey)
@@ -54,11 +57,65 @@ func Idempotent(next http.Handler) http.Handler {
 	})
 }
 
-// memory is the answers of all paths.
-type memory struct {
+// Memory is the answers to requests that carried a key. It can go on in another build of the daemon: see [Memory.MarshalJSON].
+type Memory struct {
 	name  string
 	mu    sync.Mutex
 	paths map[string]*pathMemory
+}
+
+// NewMemory makes one that remembers nothing.
+func NewMemory() *Memory {
+	return &Memory{name: strings.ToLower(rand.Text()), paths: map[string]*pathMemory{}}
+}
+
+// savedMemory is a memory as another build reads it.
+type savedMemory struct {
+	Name    string        `json:"name"`
+	Answers []savedAnswer `json:"answers,omitempty"`
+}
+
+type savedAnswer struct {
+	Path   string      `json:"path"`
+	Key    string      `json:"key"`
+	At     int64       `json:"at"` // milliseconds since 1970
+	Status int         `json:"status"`
+	Header http.Header `json:"header,omitempty"`
+	Body   []byte      `json:"body,omitempty"`
+}
+
+// MarshalJSON gives the name and the answers that are final. A request that is under way is not among them: it has not been done.
+func (m *Memory) MarshalJSON() ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	saved := savedMemory{Name: m.name}
+	for _, p := range m.paths {
+		for _, a := range p.order {
+			if a.finished() && a.kept {
+				saved.Answers = append(saved.Answers, savedAnswer{a.path, a.key, a.at.UnixMilli(), a.status, a.header, a.body.Bytes()})
+			}
+		}
+	}
+	return json.Marshal(saved)
+}
+
+// UnmarshalJSON makes a memory go on with what MarshalJSON gave; it must not have been used.
+func (m *Memory) UnmarshalJSON(data []byte) error {
+	var saved savedMemory
+	if err := json.Unmarshal(data, &saved); err != nil {
+		return err
+	}
+	m.name = saved.Name
+	for _, s := range saved.Answers {
+		a, first := m.claim(s.Path, s.Key)
+		if !first {
+			continue
+		}
+		a.at, a.kept, a.status, a.header = time.UnixMilli(s.At), true, s.Status, s.Header
+		a.body.Write(s.Body)
+		close(a.done)
+	}
+	return nil
 }
 
 // pathMemory is the answers of one path, oldest first in order.
@@ -77,7 +134,7 @@ type answer struct {
 	body      bytes.Buffer
 }
 
-func (m *memory) serve(w http.ResponseWriter, r *http.Request, key string, next http.Handler) {
+func (m *Memory) serve(w http.ResponseWriter, r *http.Request, key string, next http.Handler) {
 	path := r.Method + " " + r.URL.Path
 	for {
 		a, first := m.claim(path, key)
@@ -98,7 +155,7 @@ func (m *memory) serve(w http.ResponseWriter, r *http.Request, key string, next 
 }
 
 // claim gives the answer that is known or under way, or a new one that the caller must run.
-func (m *memory) claim(path, key string) (a *answer, first bool) {
+func (m *Memory) claim(path, key string) (a *answer, first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forget()
@@ -117,7 +174,7 @@ func (m *memory) claim(path, key string) (a *answer, first bool) {
 }
 
 // forget drops what is too old or too much.
-func (m *memory) forget() {
+func (m *Memory) forget() {
 	limit := time.Now().Add(-rememberFor)
 	for path, p := range m.paths {
 		for len(p.order) > 0 && (p.order[0].at.Before(limit) || len(p.order) >= rememberMost) && p.order[0].finished() {
@@ -140,7 +197,7 @@ func (a *answer) finished() bool {
 }
 
 // run does the request and records its answer.
-func (m *memory) run(a *answer, w http.ResponseWriter, r *http.Request, next http.Handler) {
+func (m *Memory) run(a *answer, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	rec := &recorder{answer: a}
 	defer func() {
 		a.kept = a.status >= 200 && a.status < 500 && a.body.Len() <= rememberBytes
@@ -154,7 +211,7 @@ func (m *memory) run(a *answer, w http.ResponseWriter, r *http.Request, next htt
 	a.write(w)
 }
 
-func (m *memory) drop(a *answer) {
+func (m *Memory) drop(a *answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.paths[a.path]

@@ -102,7 +102,7 @@ func TestIdempotentForgets(t *testing.T) {
 
 func TestIdempotentIsBounded(t *testing.T) {
 	next, done := counter(200)
-	m := &memory{paths: map[string]*pathMemory{}}
+	m := &Memory{paths: map[string]*pathMemory{}}
 	for i := range rememberMost + 10 {
 		w := httptest.NewRecorder()
 		m.serve(w, httptest.NewRequest("POST", "/a", nil), fmt.Sprint(i), next)

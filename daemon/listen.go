@@ -23,6 +23,7 @@ type listener struct {
 	mu     sync.Mutex
 	conns  map[*conn]struct{}
 	closed bool
+	paused chan struct{} // while it accepts nobody; closed when it does again
 }
 
 // listen binds a home's socket. Whoever calls it holds the gate, so a socket there that nobody listens on is a leftover and
@@ -36,7 +37,7 @@ func listen(path string, log *slog.Logger) (*listener, error) {
 		return nil, fmt.Errorf("bind %s: %w", path, bareErrno(err))
 	}
 	ln.SetUnlinkOnClose(false)
-	l := &listener{UnixListener: ln, path: path, uid: os.Getuid(), log: log, conns: map[*conn]struct{}{}}
+	l := newListener(ln, path, log)
 	if err = os.Chmod(path, 0o600); err == nil {
 		l.inode, err = inode(path)
 	}
@@ -45,6 +46,36 @@ func listen(path string, log *slog.Logger) (*listener, error) {
 		return nil, fmt.Errorf("bind %s: %w", path, err)
 	}
 	return l, nil
+}
+
+func newListener(ln *net.UnixListener, path string, log *slog.Logger) *listener {
+	return &listener{UnixListener: ln, path: path, uid: os.Getuid(), log: log, conns: map[*conn]struct{}{}}
+}
+
+// pause leaves who connects in the queue of the system until resume.
+func (l *listener) pause() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.paused == nil {
+		l.paused = make(chan struct{})
+		_ = l.SetDeadline(time.Unix(1, 0)) // a closed one accepts nobody anyway
+	}
+}
+
+func (l *listener) resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.paused != nil {
+		_ = l.SetDeadline(time.Time{})
+		close(l.paused)
+		l.paused = nil
+	}
+}
+
+func (l *listener) pausing() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.paused
 }
 
 func clearStale(path string) error {
@@ -94,6 +125,11 @@ func (l *listener) Accept() (net.Conn, error) {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return nil, err
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if paused := l.pausing(); paused != nil {
+				<-paused
+			}
+			continue
 		case err != nil:
 			l.log.Warn("accept failed", "err", err)
 			time.Sleep(pause)

@@ -27,6 +27,10 @@ type ServeConfig struct {
 	Open func(ctx context.Context, self Hello) (http.Handler, error)
 	// Drain saves what must not be lost, before the daemon ends on request. Nil refuses the request.
 	Drain func(ctx context.Context) error
+	// Upgrade lets another build take over. Nil refuses the request.
+	Upgrade *Upgrade
+	// Handoff is what another build left to this one, if it did; its Last was read.
+	Handoff *Handoff
 	// Ready is called once, when the socket answers and the daemon can be stopped cleanly.
 	Ready func(Hello)
 	// Restored is called after the home had vanished and was made again, maybe in another runtime directory, so that what else
@@ -59,17 +63,24 @@ func Serve(ctx context.Context, c ServeConfig) error {
 	if bound != nil && !bound() {
 		return nil
 	}
+	if c.Handoff != nil {
+		var reaped sync.WaitGroup
+		reaped.Go(c.Handoff.reap)
+		defer reaped.Wait()
+	}
+	guard := 0
 	if bound != nil && len(c.Guard) > 0 {
-		dismiss, err := startGuard(c.Guard, c.getenv(BindVar))
+		pid, dismiss, err := startGuard(c.Guard, c.getenv(BindVar))
 		if err != nil {
 			return fmt.Errorf("start guard: %w", err)
 		}
 		defer dismiss()
+		guard = pid
 	}
 	if err := OpenHome(c.Home); err != nil {
 		return err
 	}
-	gate, err := claimGate(c.Home)
+	gate, err := c.Handoff.claim(c.Home)
 	if err != nil {
 		return err
 	}
@@ -78,12 +89,15 @@ func Serve(ctx context.Context, c ServeConfig) error {
 			c.Log.Warn("gate not freed", "err", err)
 		}
 	}()
-	if err := yield(c.Home, c.getenv); err != nil {
+	if err := yield(c.Home, c.getenv); err != nil && c.Handoff == nil {
 		return err
 	}
 	self, err := c.hello()
 	if err != nil {
 		return err
+	}
+	if c.Handoff != nil {
+		self.StartedAt = c.Handoff.tail.StartedAt
 	}
 	if c.Home.StateRoot != "" {
 		if err := WriteManifest(c.Home); err != nil {
@@ -97,7 +111,7 @@ func Serve(ctx context.Context, c ServeConfig) error {
 	if err != nil {
 		return err
 	}
-	t := &tenure{ServeConfig: c, gate: gate, home: c.Home, self: self, end: end}
+	t := &tenure{ServeConfig: c, gate: gate, home: c.Home, self: self, end: end, guard: guard}
 	return t.run(ctx, handler, bound)
 }
 
@@ -143,7 +157,11 @@ type tenure struct {
 	server  *http.Server
 	serving sync.WaitGroup
 	tending sync.Mutex // held by whoever looks after the files
-	touched time.Time
+	guard   int        // pid, 0 for none
+
+	upgrading sync.Mutex // held for the time of an upgrade
+	requests  requests
+	touched   time.Time
 
 	mu     sync.Mutex
 	home   Home // where it is now
@@ -193,6 +211,11 @@ func (t *tenure) run(ctx context.Context, handler http.Handler, bound func() boo
 	if t.Ready != nil && ctx.Err() == nil {
 		t.Ready(self)
 	}
+	if t.Handoff != nil {
+		if err := t.Handoff.answer(self); err != nil {
+			t.Log.Warn("upgrade not answered", "err", err)
+		}
+	}
 	<-ctx.Done()
 	return t.verdict(context.Cause(ctx))
 }
@@ -217,7 +240,10 @@ func (t *tenure) routes(handler http.Handler) http.Handler {
 	mux.Handle("/", handler)
 	mux.HandleFunc("GET /v1/hello", func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, http.StatusOK, t.hello()) })
 	mux.HandleFunc("POST /v1/drain", t.drain)
-	return mux
+	if t.Upgrade != nil {
+		mux.HandleFunc("POST /v1/upgrade", t.upgrade)
+	}
+	return t.requests.counted(mux)
 }
 
 func (t *tenure) drain(w http.ResponseWriter, r *http.Request) {
@@ -238,7 +264,7 @@ func (t *tenure) drain(w http.ResponseWriter, r *http.Request) {
 // bind takes the socket's path and serves it.
 func (t *tenure) bind() error {
 	socket := t.hello().Socket
-	ln, err := listen(socket, t.Log)
+	ln, err := t.newSocket(socket)
 	if err != nil {
 		return err
 	}
@@ -254,6 +280,21 @@ func (t *tenure) bind() error {
 		}
 	})
 	return nil
+}
+
+// newSocket binds a path, or goes on with the socket that another build left.
+func (t *tenure) newSocket(path string) (*listener, error) {
+	if t.Handoff != nil && t.listening() == nil {
+		return t.Handoff.listener(t)
+	}
+	return listen(path, t.Log)
+}
+
+// listening is the socket that is served now.
+func (t *tenure) listening() *listener {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.socket
 }
 
 // check asks the daemon's own address for a hello, as a client would.

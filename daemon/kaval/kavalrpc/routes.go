@@ -62,9 +62,12 @@ var statuses = map[string]int{
 	"closing":      http.StatusServiceUnavailable,
 }
 
-// Handler serves a host. The routes that every daemon has (hello, drain) are not among these.
-func Handler(host kaval.Host, log *slog.Logger) http.Handler {
-	s := &server{host: host, log: log, inputs: newInputs()}
+// Handler serves a host. The routes that every daemon has (hello, drain, upgrade) are not among these.
+func Handler(host kaval.Host, log *slog.Logger) http.Handler { return NewMemory().Handler(host, log) }
+
+// Handler is the function of that name with what is remembered already.
+func (m *Memory) Handler(host kaval.Host, log *slog.Logger) http.Handler {
+	s := &server{host: host, log: log, inputs: m.inputs}
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET /v1/info":                   s.info,
@@ -86,7 +89,7 @@ func Handler(host kaval.Host, log *slog.Logger) http.Handler {
 			}
 		})
 	}
-	return daemon.Idempotent(mux)
+	return m.answers.Idempotent(mux)
 }
 
 type server struct {

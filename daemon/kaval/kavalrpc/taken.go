@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -31,6 +32,7 @@ func newInputs() *inputs { return &inputs{known: map[string]*taken{}} }
 type taken struct {
 	turn  chan struct{} // held by the connection that writes
 	count int64         // with turn
+	mark  atomic.Int64  // count before the bytes that are being written
 
 	// guarded by inputs.mu
 	users int
@@ -104,6 +106,7 @@ func (t *taken) write(ctx context.Context, conn *websocket.Conn, a kaval.Attachm
 		return err
 	}
 	n, err := t.pass(ctx, a, from, data)
+	t.mark.Store(t.count)
 	<-t.turn
 	if err != nil {
 		return err
