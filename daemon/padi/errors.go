@@ -15,7 +15,8 @@ var (
 	ErrKavalDown = errors.New("kaval is down")
 )
 
-var codes = map[string]error{"no-parent": ErrNoParent, "worktree-failed": ErrWorktree, "kaval-down": ErrKavalDown}
+var codes = map[string]error{"no-parent": ErrNoParent, "worktree-failed": ErrWorktree, "kaval-down": ErrKavalDown,
+	"port-closed": ErrPortClosed, "no-forward": ErrNoForward}
 
 // PartialError says what a failed Create left behind, so that nothing is lost or made twice.
 type PartialError struct {

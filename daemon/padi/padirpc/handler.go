@@ -40,6 +40,7 @@ func Handler(ws padi.Workspace, log *slog.Logger) http.Handler {
 		mux.HandleFunc(pattern, s.respond(answer))
 	}
 	mux.HandleFunc("GET /v1/watch", s.watch)
+	mux.Handle("POST /v1/forward", newForwards(s))
 	return daemon.Idempotent(mux)
 }
 

@@ -16,6 +16,7 @@
 //	GET    /v1/terminals/{id}/wait      ?until=a,b&idleMs&match&after&timeoutMs → WaitResult
 //	GET    /v1/watch                    Events, one a line, until either side goes
 //	GET    /v1/kaval                    KavalStatus
+//	POST   /v1/forward                  ?port; 101, then the bytes of a connection to that port of the loopback
 //
 // An error is application/problem+json: {"code","detail","status"}, and "landed" (a Created) when a create failed half way.
 // POST and DELETE take an Idempotency-Key: with the same key the answer of the first time comes again and nothing is done twice. The client
@@ -44,6 +45,7 @@ var statuses = map[string]int{
 	"gone": http.StatusGone, "exists": http.StatusConflict, "refused": http.StatusConflict,
 	"stalled": http.StatusConflict, "survivors": http.StatusConflict, "limit": http.StatusTooManyRequests,
 	"spawn-failed": http.StatusUnprocessableEntity, "worktree-failed": http.StatusUnprocessableEntity,
+	"port-closed": http.StatusBadGateway, "no-forward": http.StatusNotImplemented,
 	"kaval-down": http.StatusServiceUnavailable, "closing": http.StatusServiceUnavailable,
 }
 
