@@ -26,6 +26,7 @@ func ended(t *testing.T, pid int) {
 }
 
 func TestGuardEndsAStoppedDaemon(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	bound, _ := w.spawn("mute")
 	w.env[BindVar] = pidString(bound.Process.Pid)
@@ -179,6 +180,7 @@ func TestTwentyStartsAfterAKill(t *testing.T) {
 }
 
 func TestStoppedDaemonIsNotReplaced(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	hello, err := Start(t.Context(), w.start("serve"))
 	if err != nil {
@@ -415,6 +417,7 @@ func TestNothingIsMadeAnewWithoutTheStateRoot(t *testing.T) {
 }
 
 func TestRuntimeDirectoryRemovedUnderADaemon(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	hello, err := Start(t.Context(), w.start("serve"))
 	if err != nil {

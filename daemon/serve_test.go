@@ -242,24 +242,8 @@ func TestServeEndsWithStreamsOpen(t *testing.T) {
 func TestVanishedSocketIsBoundAgain(t *testing.T) {
 	w := newWorld(t)
 	h := w.home()
-	if err := OpenHome(h); err != nil {
-		t.Fatal(err)
-	}
-	gate, err := claimGate(h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := w.config()
-	self, err := c.hello()
-	if err != nil {
-		t.Fatal(err)
-	}
-	tn := &tenure{ServeConfig: c, gate: gate, home: h, self: self, end: func(error) {}}
-	tn.server = &http.Server{Handler: tn.routes(http.NotFoundHandler())}
-	if err := tn.bind(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(tn.close)
+	tn := tenureIn(t, w)
+	self := tn.hello()
 	old, err := Unix(h.Socket()).Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +254,7 @@ func TestVanishedSocketIsBoundAgain(t *testing.T) {
 	if err := tn.check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !gate.ours() || readManifest(h.Manifest()) != w.root {
+	if !tn.gate.ours() || readManifest(h.Manifest()) != w.root {
 		t.Error("gate or manifest is missing")
 	}
 	if got, err := ReadHello(t.Context(), Unix(h.Socket())); err != nil || got != self {

@@ -147,6 +147,13 @@ func TestFrontWhoseDaemonHasGone(t *testing.T) {
 	banner, mux, end := h.front("padi")
 	was := h.connected(banner.Socket)
 	h.signal(banner.PID, syscall.SIGKILL)
+	h.until("the end of padi", func() bool {
+		conn, err := daemon.Unix(banner.Socket).Dial(t.Context())
+		if err == nil {
+			conn.Close()
+		}
+		return daemon.Absent(err)
+	})
 	var hello daemon.Hello
 	get(t, mux.Dial, "/v1/hello", &hello)
 	if hello.PID == banner.PID || hello.StateRoot != h.dir+"/.local/state/padi" {
@@ -239,6 +246,7 @@ func TestFrontRefusesAnotherContract(t *testing.T) {
 }
 
 func TestFrontOfADaemonThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	first, _, end := h.front("padi")
 	end()
@@ -331,6 +339,7 @@ func TestDaemonsHoldNothingOfTheLogin(t *testing.T) {
 }
 
 func TestStoppedKavalOutlivesAPadi(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	banner, _, end := h.front("padi")
 	end()
@@ -401,6 +410,7 @@ func TestKavalNeedsNoLocale(t *testing.T) {
 }
 
 func TestStoppedKavalGoesWithTheProcessItIsBoundTo(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	bound := exec.Command("cat")
 	hold, err := bound.StdinPipe()
@@ -465,5 +475,65 @@ func TestFrontOfAStranger(t *testing.T) {
 	}
 	if len(h.gates()) != 0 {
 		t.Errorf("a daemon was started beside it: %v", h.gates())
+	}
+}
+
+func TestDaemonsGoWithTheirStateRoot(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	banner, _, end := h.front("padi")
+	end()
+	kaval := h.connected(banner.Socket)
+	if err := os.RemoveAll(h.dir + "/.local"); err != nil {
+		t.Fatal(err)
+	}
+	h.until("the end of both", func() bool { return len(h.gates()) == 0 })
+	for _, socket := range []string{banner.Socket, kaval.Socket} {
+		if _, err := os.Lstat(socket); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is still there: %v", socket, err)
+		}
+	}
+	if _, err := os.Stat(h.dir + "/.local"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the state root is there again: %v", err)
+	}
+}
+
+func TestKavalTakesTheFilesItMayHave(t *testing.T) {
+	h := newHost(t)
+	socket := h.dir + "/own/k.sock"
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `ulimit -S -n 64; exec "$0" --socket "$1"`, h.dir+"/kaval", socket)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(exe, h.dir+"/kaval"); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = []string{"PATH=/usr/bin:/bin"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h.until("kaval", func() bool { _, err := daemon.ReadHello(t.Context(), daemon.Unix(socket)); return err == nil })
+	// More connections at once than it was given files.
+	var conns []net.Conn
+	for range 100 {
+		c, err := daemon.Unix(socket).Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+	}
+	last := conns[len(conns)-1]
+	last.SetDeadline(time.Now().Add(20 * time.Second))
+	io.WriteString(last, "GET /v1/hello HTTP/1.0\r\n\r\n")
+	if b, err := io.ReadAll(last); err != nil || !bytes.Contains(b, []byte("200 OK")) {
+		t.Errorf("the last connection got %q, %v", b, err)
+	}
+	for _, c := range conns {
+		c.Close()
+	}
+	h.signal(cmd.Process.Pid, syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }
