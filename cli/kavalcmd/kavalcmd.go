@@ -27,6 +27,8 @@ type options struct {
 	stdio bool
 	nonce string
 	guard string
+
+	handoff handoffFlags
 }
 
 const long = `kaval is the PTY daemon: it owns the terminals of this machine and outlives every client.
@@ -65,6 +67,9 @@ func New(env *cli.Env) *cobra.Command {
 			if o.stdio {
 				return front.Run(cmd.Context(), env, front.Config{Nonce: o.nonce, Contract: kaval.Contract, Reach: o.reach(env)})
 			}
+			if o.handoff.check >= 0 {
+				return checkHandoff(env, o.handoff.check)
+			}
 			return serve(cmd.Context(), env, o)
 		},
 	}
@@ -77,6 +82,7 @@ func New(env *cli.Env) *cobra.Command {
 	flags.BoolVar(&o.stdio, "stdio", false, "lead connections from stdin and stdout to the kaval of this machine")
 	flags.StringVar(&o.nonce, "nonce", "", "`word` that marks the banner of --stdio")
 	front.GuardFlag(cmd, &o.guard)
+	o.handoff.bind(cmd)
 	return cmd
 }
 
@@ -104,9 +110,18 @@ func (o *options) home(env *cli.Env) daemon.Home {
 
 func serve(ctx context.Context, env *cli.Env, o options) error {
 	log := slog.New(slog.NewJSONHandler(env.Stderr, nil))
-	home := o.home(env)
+	home, before, memory := o.home(env), (*legacy)(nil), kavalrpc.NewMemory()
+	var handoff *daemon.Handoff
+	if o.handoff.take >= 0 {
+		var err error
+		if before, err = takeOver(o.handoff.take); err != nil {
+			return err
+		}
+		handoff, home, memory = before.handoff, before.handoff.Home(daemon.Kaval), before.last.Memory
+	}
 	var host *ptyhost.Host
 	err := daemon.Serve(ctx, daemon.ServeConfig{
+		Handoff: handoff, Upgrade: o.upgrade(func() *ptyhost.Host { return host }, memory),
 		Home: home, Contract: kaval.Contract, Build: version.BuildID(), Commit: version.Commit,
 		LookupEnv: env.LookupEnv, Log: log, Guard: front.GuardCommand("kaval"),
 		Restored: func(home daemon.Home) {
@@ -119,11 +134,16 @@ func serve(ctx context.Context, env *cli.Env, o options) error {
 			if err != nil {
 				return nil, fmt.Errorf("find tools: %w", err)
 			}
-			host = ptyhost.New(ptyhost.Options{
+			options := ptyhost.Options{
 				Log: log, Socket: home.Socket(), PadiSocket: o.padiSocket, ToolsDir: tools, RunDir: home.Dir,
 				Environ: daemon.DetachedEnv(env.Environ), Version: version.Version,
-			})
-			return kavalrpc.Handler(host, log), nil
+			}
+			if before != nil {
+				host = ptyhost.Resume(options, before.state, before.last.Late)
+			} else {
+				host = ptyhost.New(options)
+			}
+			return memory.Handler(host, log), nil
 		},
 	})
 	if host != nil {
