@@ -123,6 +123,9 @@ func startHere(ctx context.Context, env *cli.Env, home daemon.Home, kind daemon.
 	if err != nil {
 		return line{}, err
 	}
+	for _, w := range daemon.Outlook(hello.PID, env.Getenv) {
+		env.Errorf("%s", w)
+	}
 	where := Where{Socket: hello.Socket, Started: true}
 	return line{
 		dialer: daemon.Unix(hello.Socket), hello: hello, where: where, self: env.Name, end: func() error { return nil },
