@@ -107,8 +107,16 @@ func (f *Flags) Endpoint(dir string) (Endpoint, error) {
 	}
 	return Endpoint{
 		Socket: absolute(dir, f.socket.text), StateRoot: absolute(dir, f.stateRoot.text),
-		Host: f.host.text, SSH: f.ssh.text,
+		Host: f.oneHost(), SSH: f.ssh.text,
 	}, nil
+}
+
+// oneHost is the host that the flags name, where they can name but one.
+func (f *Flags) oneHost() string {
+	if names := f.selection().Names(); len(names) > 0 {
+		return names[0]
+	}
+	return ""
 }
 
 // At gives the endpoint and the id of a terminal, which may be written host/id.
@@ -126,7 +134,7 @@ func (f *Flags) At(dir, word string) (ep Endpoint, id string, err error) {
 		return Endpoint{}, "", fmt.Errorf("%q: a terminal on a host is written host/id", word)
 	case f.socket.given || f.stateRoot.given:
 		return Endpoint{}, "", fmt.Errorf("%s names a host; --socket and --state-root are for this machine", word)
-	case f.Several() || (f.host.given && f.host.text != host):
+	case f.Several() || (f.host.given && f.oneHost() != host):
 		return Endpoint{}, "", fmt.Errorf("%s is on %s, which is not what %s says", word, host, f.named())
 	}
 	if err := checkHost(host); err != nil {

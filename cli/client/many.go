@@ -97,8 +97,7 @@ func (f *Flags) patience() (time.Duration, error) {
 // What did not answer is told on stderr at once. A padi that is reached by several names is asked once, unless EachName is set.
 func (h *Hosts) Ask(ctx context.Context, env *cli.Env, connect func(context.Context, *cli.Env, Endpoint) (*PadiClient, error),
 	ask func(ctx context.Context, c *PadiClient, t *Turn) error) []Outcome {
-	mine := *env
-	mine.Stderr = &lockedWriter{w: env.Stderr}
+	mine := WholeLines(env)
 	o := fan.Options{Silence: h.Silence, Route: h.routes(env), Failed: func(host inventory.Host, err error) {
 		if ctx.Err() == nil {
 			mine.Errorf("%s", Failure(host, err))
@@ -106,7 +105,7 @@ func (h *Hosts) Ask(ctx context.Context, env *cli.Env, connect func(context.Cont
 	}}
 	return fan.Each(ctx, h.List, o, func(ctx context.Context, t *Turn) error {
 		host := h.List[t.Index()]
-		c, err := connect(ctx, &mine, Endpoint{Host: host.Name, Target: host.SSH, SSH: h.SSH, Steps: &Steps{t.Step}})
+		c, err := connect(ctx, mine, Endpoint{Host: host.Name, Target: host.SSH, SSH: h.SSH, Steps: &Steps{t.Step}})
 		if err != nil {
 			return err
 		}
@@ -169,7 +168,13 @@ func Partial(outcomes []Outcome) error {
 	return cli.Exit(code, fmt.Errorf("%d of %d hosts did not answer: %s", len(silent), machines, strings.Join(silent, ", ")))
 }
 
-// lockedWriter lets several hosts' lines come out whole.
+// WholeLines is env with a stderr that several goroutines may write lines to.
+func WholeLines(env *cli.Env) *cli.Env {
+	mine := *env
+	mine.Stderr = &lockedWriter{w: env.Stderr}
+	return &mine
+}
+
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer

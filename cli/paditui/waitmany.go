@@ -38,6 +38,7 @@ func (w *waited) name() string {
 // manyWaits waits for several terminals, here and on hosts, all at once.
 type manyWaits struct {
 	f    *Face
+	env  *cli.Env
 	opts waitOptions
 	plan plan
 	all  []*waited
@@ -50,7 +51,7 @@ var errMet = errors.New("one is met")
 
 // waitMany waits until any, or all, of the terminals meet the condition. Every terminal's outcome is told as it comes.
 func (f *Face) waitMany(ctx context.Context, opts waitOptions, p plan) error {
-	m := &manyWaits{f: f, opts: opts, plan: p}
+	m := &manyWaits{f: f, env: client.WholeLines(f.env), opts: opts, plan: p}
 	here, err := m.sort()
 	if err != nil {
 		return err
@@ -66,7 +67,7 @@ func (f *Face) waitMany(ctx context.Context, opts waitOptions, p plan) error {
 	if mine := m.on(""); len(mine) > 0 {
 		wg.Go(func() { m.here(waiting, here, mine) })
 	}
-	for _, o := range hosts.Ask(waiting, f.env, f.connect, func(ctx context.Context, c *client.PadiClient, t *client.Turn) error {
+	for _, o := range hosts.Ask(waiting, m.env, f.connect, func(ctx context.Context, c *client.PadiClient, t *client.Turn) error {
 		return m.wait(ctx, c, client.Endpoint{Host: t.Host().Name}, m.on(hosts.List[t.Index()].Name), t.Streaming)
 	}) {
 		if o.Err != nil {
@@ -120,7 +121,7 @@ func (m *manyWaits) here(ctx context.Context, ep client.Endpoint, mine []*waited
 	err := m.f.at(ctx, ep, func(c *client.PadiClient) error { return m.wait(ctx, c, ep, mine, func() {}) })
 	if err != nil {
 		if ctx.Err() == nil {
-			m.f.env.Errorf("%s", drive.Clean(err.Error()))
+			m.env.Errorf("%s", drive.Clean(err.Error()))
 		}
 		m.fail(mine, err)
 	}
@@ -200,13 +201,13 @@ func (m *manyWaits) fail(mine []*waited, err error) {
 
 // tell prints a line about one that has ended. The caller holds the lock.
 func (m *manyWaits) tell(w *waited) {
-	env, name := m.f.env, w.name()
+	env, name := m.env, w.name()
 	switch w.frame.Result {
 	case kaval.Met:
 		if m.opts.asJSON {
 			return
 		}
-		m.f.note("%s", drive.MetLine(name, w.frame))
+		fmt.Fprintf(env.Stderr, "— %s\n", drive.MetLine(name, w.frame))
 		if w.frame.Screen != nil {
 			fmt.Fprintf(env.Stdout, "%s\n%s", name, drive.EndLine(*w.frame.Screen))
 		}

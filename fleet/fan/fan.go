@@ -168,6 +168,7 @@ type Turn struct {
 	index int
 	host  inventory.Host
 	same  *Turn
+	after []*Turn // that wait for what becomes of this one's login
 	stood chan struct{} // closed when the host was reached
 	ended chan struct{}
 	err   error // set before ended is closed
@@ -217,6 +218,11 @@ func (t *Turn) Reached(identity string) bool {
 		t.join(other)
 		return false
 	}
+	t.r.mu.Lock()
+	for _, f := range t.after {
+		f.joinLocked(t)
+	}
+	t.r.mu.Unlock()
 	close(t.stood)
 	return true
 }
@@ -237,6 +243,7 @@ func (r *round) claim(held map[string]*Turn, key string, t *Turn) *Turn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if other := held[key]; other != nil && other != t {
+		other.after = append(other.after, t)
 		return other
 	}
 	held[key] = t
@@ -247,6 +254,10 @@ func (r *round) claim(held map[string]*Turn, key string, t *Turn) *Turn {
 func (t *Turn) join(other *Turn) {
 	t.r.mu.Lock()
 	defer t.r.mu.Unlock()
+	t.joinLocked(other)
+}
+
+func (t *Turn) joinLocked(other *Turn) {
 	t.same = other
 	for _, name := range t.host.Names() {
 		if !slices.Contains(other.host.Names(), name) {

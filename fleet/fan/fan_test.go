@@ -153,8 +153,8 @@ func TestOneHangs(t *testing.T) {
 		if last != 2*time.Second {
 			t.Errorf("the last answer came after %v, want the two rounds of 64", last)
 		}
-		if took := time.Since(start); took != Silence {
-			t.Errorf("took %v, want %v", took, Silence)
+		if took := time.Since(start); took < Silence || took > Silence+time.Second { // it may have come in the second round
+			t.Errorf("took %v, want about %v", took, Silence)
 		}
 		if !fault.Is(out[7].Err, fault.Timeout) || len(failed) != 1 || !strings.HasPrefix(failed[0], "h7 h7: nothing came for 30s (while connecting) — ") {
 			t.Errorf("%v %q", out[7].Err, failed)

@@ -21,11 +21,12 @@ func (s Selection) Empty() bool { return len(s.Hosts) == 0 && len(s.Groups) == 0
 
 // Several reports that the words may name more than one host.
 func (s Selection) Several() bool {
-	names := s.names()
+	names := s.Names()
 	return s.All || len(s.Groups) > 0 || slices.ContainsFunc(names, func(n string) bool { return n != names[0] })
 }
 
-func (s Selection) names() []string {
+// Names are the words of Hosts taken apart at the commas.
+func (s Selection) Names() []string {
 	var names []string
 	for _, word := range s.Hosts {
 		for name := range strings.SplitSeq(word, ",") {
@@ -40,7 +41,7 @@ func (s Selection) names() []string {
 // group that no host has is an error, and so is a selection of none.
 func (l List) Choose(s Selection) ([]Host, error) {
 	var chosen []Host
-	for _, name := range s.names() {
+	for _, name := range s.Names() {
 		h, err := l.Resolve(name)
 		if err != nil {
 			return nil, err
