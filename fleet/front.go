@@ -210,19 +210,26 @@ func (d *dialer) link(proc *ssh.Process, pre stdio.Preamble) (*Link, error) {
 	return &Link{conn: d.conn, proc: proc, mux: mux, banner: b}, nil
 }
 
-// admit is the gate: a front that says no, and a daemon of another major contract, are left alone.
+// admit is the gate: a daemon of another major contract, whether or not its front says so, and a front that says no, are left
+// alone.
 func (d *dialer) admit(b stdio.Banner, proc *ssh.Process) error {
-	if b.Verdict != stdio.Ready {
-		code := fault.Code(b.Code)
-		if code == "" {
-			code = fault.FrontRefused
-		}
-		return &fault.Error{Code: code, Stage: d.stageName, Who: fault.Host, Detail: fault.Printable(b.Detail, 300),
-			Remedy: "see the log of " + d.program + " on the host", Evidence: fault.Printable(proc.Stderr(), 600)}
+	known := b.Verdict == stdio.Ready || b.Contract != ""
+	if known && d.Contract != "" && major(b.Contract) != major(d.Contract) {
+		return d.foreign(b)
 	}
-	if d.Contract == "" || major(b.Contract) == major(d.Contract) {
+	if b.Verdict == stdio.Ready {
 		return nil
 	}
+	code := fault.Code(b.Code)
+	if code == "" {
+		code = fault.FrontRefused
+	}
+	return &fault.Error{Code: code, Stage: d.stageName, Who: fault.Host, Detail: fault.Printable(b.Detail, 300),
+		Remedy: "see the log of " + d.program + " on the host", Evidence: fault.Printable(proc.Stderr(), 600)}
+}
+
+// foreign names a daemon of another major contract.
+func (d *dialer) foreign(b stdio.Banner) error {
 	f := &fault.Error{Code: fault.Contract, Stage: d.stageName, Who: fault.Host,
 		Detail: fmt.Sprintf("the %s there is build %.12s and speaks contract %s, this client speaks %s; it and its terminals are left alone",
 			d.program, fault.Printable(b.Build, 40), fault.Printable(b.Contract, 20), d.Contract),
