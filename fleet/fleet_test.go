@@ -83,6 +83,7 @@ func TestFrontsThatSayNo(t *testing.T) {
 		{"refused with a code", stdio.Banner{Verdict: stdio.Refused, Code: "no-daemon", Detail: "none"}, "", "", fault.NoDaemon, "none"},
 		{"older contract", stdio.Banner{Verdict: stdio.Ready, Contract: "0.9", Build: "old"}, "", "", fault.Contract, "speaks contract 0.9, this client speaks 1.0"},
 		{"newer contract", stdio.Banner{Verdict: stdio.Ready, Contract: "2.0", Build: "new"}, "", "", fault.Contract, "upgrade this client"},
+		{"newer contract, named by the front", stdio.Banner{Verdict: stdio.Refused, Code: "contract", Contract: "2.0", Build: "new"}, "", "", fault.Contract, "upgrade this client"},
 		{"dies", ready, "echo 'cannot map memory' >&2; exit 7", "", fault.FrontDied, "exit status 7"},
 		{"dies without a word", ready, "exit 0", "", fault.FrontDied, "last step was exec"},
 		{"terminal on the wire", ready, `printf '@kolu %s banner {}\r\n' "$3"`, "", fault.PTYOnWire, "RequestTTY"},
