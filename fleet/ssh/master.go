@@ -186,11 +186,21 @@ func attach(ctx context.Context, path string) (*Conn, error) {
 
 // startMaster starts a master of ours at path, unless someone else is just doing so, and attaches to it.
 func (o *Options) startMaster(ctx context.Context, t Target, base, path string) (*Conn, error) {
-	unlock, err := lock(ctx, path+".lock")
+	began := time.Now()
+	waited := false
+	unlock, err := lock(ctx, path+".lock", func() {
+		waited = true
+		o.log().Debug("waiting for another login to the host", "host", t.String())
+	})
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
+	if waited {
+		if err := failedSince(path+".lock", began); err != nil {
+			return nil, err
+		}
+	}
 	if c, err := share(ctx, base, path); err == nil { // whoever had the lock made it
 		c.shared = true
 		return c, nil
@@ -201,6 +211,7 @@ func (o *Options) startMaster(ctx context.Context, t Target, base, path string) 
 		os.Remove(path) // dead, and ours: the directory is, and the lock is held
 	}
 	if err := o.runMaster(ctx, t, path); err != nil {
+		leaveFailure(path+".lock", err)
 		return nil, err
 	}
 	c, err := share(ctx, base, path)
@@ -390,8 +401,9 @@ func tryLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// lock is tryLock that waits. The unlock may be called twice.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+// lock is tryLock that waits, and calls waiting once when it has to. The unlock may be called twice.
+func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+	var once sync.Once
 	for {
 		f, err := tryLock(path)
 		if err == nil {
@@ -400,6 +412,7 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return nil, err
 		}
+		once.Do(waiting)
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -414,4 +415,64 @@ func TestMasterEndsWithItsContext(t *testing.T) {
 	if len(s.sockets()) != 0 {
 		t.Error("a socket is left")
 	}
+}
+
+// Who waits while another tries takes the other's failure: the host is asked once.
+func TestWaitersShareAFailure(t *testing.T) {
+	s := newSite(t)
+	tries := filepath.Join(s.dir, "tries")
+	release := filepath.Join(s.dir, "release")
+	srv := &server{host: "127.0.0.1", port: "1"}
+	s.host("h", srv, "ProxyCommand sh -c 'echo x >>"+tries+"; echo waiting >&2; while ! test -e "+release+"; do sleep 0.05; done; echo ssh: connect to host h port 22: Connection timed out >&2; exit 255'")
+	o := s.options(Master)
+	trying := make(chan struct{})
+	var once sync.Once
+	first := o
+	first.Notice = func(string) { once.Do(func() { close(trying) }) }
+	errs := make(chan error, 5)
+	dial := func(o Options) { _, err := Dial(t.Context(), "h", o); errs <- err }
+	go dial(first)
+	<-trying
+	waiting := make(chan struct{}, 4)
+	for range 4 {
+		other := o
+		other.Log = slog.New(tellOf{"waiting", waiting})
+		go dial(other)
+	}
+	for range 4 {
+		<-waiting
+	}
+	s.write(release, "")
+	for range 5 {
+		if err := <-errs; !fault.Is(err, fault.Unreachable) || !strings.HasPrefix(err.Error(), "h: ") {
+			t.Errorf("error %v", err)
+		}
+	}
+	if text, _ := os.ReadFile(tries); len(text) != 2 {
+		t.Errorf("%d attempts, want 1", len(text)/2)
+	}
+	os.Remove(release)
+	go func() { s.write(release, ""); dial(o) }() // who comes later tries for himself
+	if err := <-errs; err == nil {
+		t.Error("no error")
+	}
+	if text, _ := os.ReadFile(tries); len(text) != 4 {
+		t.Errorf("%d attempts after another dial, want 2", len(text)/2)
+	}
+}
+
+// tellOf is a log that tells of messages that begin with a word.
+type tellOf struct {
+	word string
+	told chan struct{}
+}
+
+func (h tellOf) Enabled(context.Context, slog.Level) bool { return true }
+func (h tellOf) WithAttrs([]slog.Attr) slog.Handler       { return h }
+func (h tellOf) WithGroup(string) slog.Handler            { return h }
+func (h tellOf) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, h.word) {
+		h.told <- struct{}{}
+	}
+	return nil
 }
