@@ -96,7 +96,7 @@ func lines(t *testing.T) []string {
 					said = append(said, text)
 				}
 			}
-			if code != "" && len(said) > 0 {
+			if code != "" {
 				all = append(all, code+": "+strings.Join(said, " — "))
 			}
 			return true
@@ -137,7 +137,8 @@ func render(e ast.Expr) string {
 // TestLines holds every line that a user may read when a host cannot be reached. A sentence is changed on purpose or not at all: run
 // `go test ./internal/fault -update` and read the difference.
 func TestLines(t *testing.T) {
-	got := strings.Join(lines(t), "\n") + "\n"
+	said := slices.DeleteFunc(lines(t), func(l string) bool { return strings.HasSuffix(l, ": ") })
+	got := strings.Join(said, "\n") + "\n"
 	golden := filepath.Join("testdata", "lines.txt")
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
