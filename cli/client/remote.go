@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"io"
-	"sync"
 
 	"kolu/cli"
 	"kolu/daemon"
@@ -22,11 +20,15 @@ func reachHost(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind)
 	if err != nil {
 		return line{}, err
 	}
-	told := &progress{w: env.Stderr, name: ep.Host, steps: ep.Steps}
+	told := &progress{shown: cli.NewProgress(env, ep.Host), steps: ep.Steps}
+	if ep.Steps != nil { // one of many hosts: bars would stand on the same line
+		told.shown.Clear()
+	}
 	heard := &lines{w: env.Stderr, name: ep.Host}
 	link, err := fleet.Keep(ctx, target, kind.Name, fleet.Options{
 		Transport: ep.SSH, Contract: contractOf(kind), Env: env.Environ, Progress: told.step,
 	}, heard.status)
+	told.shown.Clear()
 	if err != nil {
 		return line{}, err
 	}
@@ -74,31 +76,20 @@ func contractOf(kind daemon.Kind) string {
 	return padi.Contract
 }
 
-// progress prints a line for each step of bringing a build to a host, and nothing where none is brought.
+// progress shows how a build is brought to a host, and nothing where none is brought.
 type progress struct {
-	w     io.Writer
-	name  string
+	shown *cli.Progress
 	steps *Steps
-	mu    sync.Mutex
-	last  string
 }
 
 func (p *progress) step(s fleet.Step) {
 	if p.steps != nil {
 		p.steps.Step(s.Stage)
 	}
-	if s.Stage != "provision" || s.Detail == "" {
-		return
+	switch {
+	case s.Stage == "provision" && s.Detail != "":
+		p.shown.Step(s.Detail, s.Done, s.Total)
+	case s.Detail == "":
+		p.shown.Wait(s.Stage)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s.Detail == p.last {
-		return
-	}
-	p.last = s.Detail
-	size := ""
-	if s.Total > 0 {
-		size = fmt.Sprintf(" (%.1f MB)", float64(s.Total)/1e6)
-	}
-	fmt.Fprintf(p.w, "— %s: %s%s\n", p.name, cli.Clean(s.Detail), size)
 }
