@@ -87,7 +87,7 @@ func ParseFacts(facts map[string]string) Facts {
 func parsePlace(s string) (Place, bool) {
 	fields := strings.SplitN(s, " ", 4)
 	if len(fields) != 4 {
-		return Place{}, false
+		return Place{Free: -1, Inodes: -1}, false
 	}
 	dir := cleanPath(fields[3])
 	free, inodes := count(fields[1]), count(fields[2])

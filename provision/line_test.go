@@ -158,6 +158,9 @@ func TestProbeWithoutAnything(t *testing.T) {
 	if !s.ended {
 		t.Fatalf("got %+v", s)
 	}
+	if f := ParseFacts(s.facts); f.Nix.Store.Free != -1 || f.Nix.Store.Inodes != -1 { // not known, which is not nothing
+		t.Errorf("of a store that is not there: got %+v", f.Nix.Store)
+	}
 	if f := ParseFacts(s.facts); f.OS != "" || f.UID != -1 || f.Home != "" {
 		t.Errorf("got %+v", f)
 	}
