@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -138,6 +139,42 @@ func TestStalledWriter(t *testing.T) {
 	if err := h.Kill(ctx, term.ID); err != nil {
 		t.Errorf("kill: %v", err)
 	}
+}
+
+// Terminals that end with their host did not end by themselves: a watcher that took it for that would forget them.
+func TestCloseTellsNoExits(t *testing.T) {
+	h, ctx := open(t), within(t)
+	for range 5 {
+		if _, err := h.Spawn(ctx, kaval.SpawnRequest{Argv: []string{"sleep", "1000"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var watchers sync.WaitGroup
+	var watching sync.WaitGroup
+	closed := make(chan struct{})
+	for range 20 {
+		watching.Add(1)
+		watchers.Go(func() {
+			var last error
+			for event, err := range h.Watch(ctx) {
+				last = err
+				switch event.Kind {
+				case kaval.EventSnapshot:
+					watching.Done()
+					<-closed // so that all that was told in the meantime waits
+				case kaval.EventExited:
+					t.Errorf("told of the end of %s", event.ID)
+				}
+			}
+			if !errors.Is(last, kaval.ErrClosing) {
+				t.Errorf("the watch ended with %v", last)
+			}
+		})
+	}
+	watching.Wait()
+	h.(interface{ Close() }).Close()
+	close(closed)
+	watchers.Wait()
 }
 
 // The end of the host is the end of every process of its terminals, also of those that do not want to hear of it.

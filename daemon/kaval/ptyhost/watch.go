@@ -65,8 +65,12 @@ func (h *Host) takeEvents(w *watcher) []kaval.Event {
 	return events
 }
 
-// publish hands an event to every watcher; h.mu is held.
+// publish hands an event to every watcher; h.mu is held. Once the host closes there is nothing to tell: that its terminals end
+// with it must not look as if their programs had ended.
 func (h *Host) publish(e kaval.Event) {
+	if h.closed {
+		return
+	}
 	for w := range h.watchers {
 		if len(w.events) >= maxEvents {
 			w.events, w.stale = nil, true
