@@ -202,7 +202,10 @@ func (s *session) inRawMode(ctx context.Context, escape byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer in.stop()
+	defer func() {
+		cancel(nil) // frees a reader that waits for room
+		in.stop()
+	}()
 	code, err := s.follow(inner, out)
 	if err != nil && inner.Err() != nil && ctx.Err() == nil {
 		return 0, context.Cause(inner) // the user left, or the keyboard failed
@@ -220,7 +223,7 @@ func (s *session) startInput(ctx context.Context, cancel context.CancelCauseFunc
 	in.wg.Go(func() {
 		err := in.read(func(chunk []byte) bool {
 			a := scan.scan(strip.strip(chunk))
-			out.input(a.send)
+			out.input(ctx, a.send)
 			if a.help {
 				s.notice(fmt.Sprintf("%[1]c. leaves the terminal running · %[1]c%[1]c types one %[1]c · %[1]c? shows this", escape))
 			}

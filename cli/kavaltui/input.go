@@ -69,8 +69,13 @@ func (in *input) read(take func([]byte) bool) error {
 
 var errStopped = errors.New("the session has ended")
 
-// maxQueued bounds what is kept of typing while the line is down.
-const maxQueued = 64 << 10
+const (
+	// maxQueued bounds what is kept of typing that the program did not take yet. It is far more than anyone pastes, so the escape is
+	// still read behind a paste into a program that does not read.
+	maxQueued = 16 << 20
+	// maxStep is the most that is written at once.
+	maxStep = 64 << 10
+)
 
 // outbox is the one ordered way to the terminal's program: keystrokes and sizes. What is typed while no attachment is
 // connected is kept and sent to the next one.
@@ -89,14 +94,26 @@ func (o *outbox) wakeLocked() {
 	o.changed = make(chan struct{})
 }
 
-func (o *outbox) input(data []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(data) == 0 || len(o.pending)+len(data) > maxQueued {
-		return
+// input queues what was typed. Where very much is queued it waits until some was taken, or ctx ends: nothing is ever left out.
+func (o *outbox) input(ctx context.Context, data []byte) {
+	for len(data) > 0 {
+		o.mu.Lock()
+		changed := o.changed
+		if len(o.pending)+len(data) <= maxQueued {
+			o.pending = append(o.pending, data...)
+			data = nil
+			o.wakeLocked()
+		}
+		o.mu.Unlock()
+		if data == nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
 	}
-	o.pending = append(o.pending, data...)
-	o.wakeLocked()
 }
 
 func (o *outbox) resize(size kaval.Size) {
@@ -147,6 +164,9 @@ func (o *outbox) pass(ctx context.Context, att kaval.Attachment) bool {
 	o.mu.Lock()
 	data, size, changed := o.pending, o.size, o.changed
 	o.pending, o.size = nil, nil
+	if len(data) > maxStep {
+		data, o.pending = data[:maxStep:maxStep], data[maxStep:]
+	}
 	o.busy = len(data) > 0 || size != nil
 	o.mu.Unlock()
 	var err error
