@@ -10,6 +10,7 @@ import (
 
 	"kolu/cli"
 	"kolu/fleet/doctor"
+	"kolu/fleet/inventory"
 )
 
 func newHostDoctor(env *cli.Env) *cobra.Command {
@@ -24,7 +25,7 @@ or FAIL, with how long it took and what helps. Nothing is placed, started or cha
 The exit code is 1 when a step failed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := hostOptions(env, cmd)
+			o, err := hostOptions(env, cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -53,14 +54,22 @@ The exit code is 1 when a step failed.`,
 	return cmd
 }
 
-// hostOptions reads the one flag of reaching a host that these verbs take.
-func hostOptions(env *cli.Env, cmd *cobra.Command) (doctor.Options, error) {
+// hostOptions reads the one flag of reaching a host that these verbs take, and looks the host up in the user's list.
+func hostOptions(env *cli.Env, cmd *cobra.Command, host string) (doctor.Options, error) {
 	for _, name := range []string{"host", "socket", "state-root", "group", "timeout-host"} {
 		if f := cmd.Flag(name); f != nil && f.Changed {
 			return doctor.Options{}, fmt.Errorf("--%s is not for this verb: the host is its argument", name)
 		}
 	}
-	o := doctor.Options{Env: env.Environ}
+	list, err := inventory.Load(env.Getenv)
+	if err != nil {
+		return doctor.Options{}, err
+	}
+	h, err := list.Resolve(host)
+	if err != nil {
+		return doctor.Options{}, err
+	}
+	o := doctor.Options{Env: env.Environ, Target: h.SSH}
 	if f := cmd.Flag("ssh"); f != nil {
 		o.Transport = f.Value.String()
 	}

@@ -22,7 +22,7 @@ While a daemon there holds terminals nothing is removed, and they are named. Dae
 build they run; --all ends those daemons too, and removes builds in a home that other machines may share. Doing it twice is no error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := hostOptions(env, cmd)
+			o, err := hostOptions(env, cmd, args[0])
 			if err != nil {
 				return err
 			}

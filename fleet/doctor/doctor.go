@@ -22,6 +22,8 @@ import (
 
 // Options say how the host is reached, as for [fleet.Dial].
 type Options struct {
+	// Target is what ssh takes for the host; empty means the host's name itself.
+	Target     string
 	Transport  string
 	ConfigFile string
 	Env        []string
@@ -29,6 +31,8 @@ type Options struct {
 	// Told is given each step when it is known, if it is set.
 	Told func(Step)
 }
+
+func (o Options) target(host string) string { return cmp.Or(o.Target, host) }
 
 func (o Options) fleet() fleet.Options {
 	return fleet.Options{Transport: o.Transport, ConfigFile: o.ConfigFile, Env: o.Env, Log: o.Log}
@@ -104,7 +108,7 @@ func (e *examination) failed(name string, took time.Duration, err error) {
 
 func (e *examination) run(ctx context.Context) {
 	start := time.Now()
-	conf, err := ssh.Resolve(ctx, e.report.Host, e.ssh())
+	conf, err := ssh.Resolve(ctx, e.target(e.report.Host), e.ssh())
 	if err != nil {
 		e.failed("config", time.Since(start), err)
 		return
@@ -112,7 +116,7 @@ func (e *examination) run(ctx context.Context) {
 	e.add(Step{Name: "config", Status: OK, Detail: resolved(conf), MS: time.Since(start).Milliseconds()})
 
 	start = time.Now()
-	e.visit, err = fleet.Open(ctx, e.report.Host, e.fleet())
+	e.visit, err = fleet.Open(ctx, e.target(e.report.Host), e.fleet())
 	if err != nil {
 		e.failed("connect", time.Since(start), err)
 		return

@@ -77,7 +77,7 @@ func Forget(ctx context.Context, host string, all bool, o Options) (Forgotten, e
 	if err := f.there(ctx); err != nil {
 		return f.done, err
 	}
-	masters, err := ssh.StopMasters(ctx, host, o.ssh())
+	masters, err := ssh.StopMasters(ctx, o.target(host), o.ssh())
 	f.done.Masters = append(f.done.Masters, masters...)
 	if err != nil {
 		f.keep("an ssh master of ours", err.Error(), "")
@@ -97,7 +97,7 @@ func (f *forgetting) keep(what, why, remedy string) {
 
 // there does what is done on the host.
 func (f *forgetting) there(ctx context.Context) error {
-	visit, err := fleet.Open(ctx, f.done.Host, f.fleet())
+	visit, err := fleet.Open(ctx, f.target(f.done.Host), f.fleet())
 	if err != nil {
 		return err
 	}
@@ -239,5 +239,5 @@ func (f *forgetting) remains(daemons []known) {
 
 // remove is the command that takes a path away.
 func (f *forgetting) remove(p string) string {
-	return "ssh " + shellquote.Join([]string{f.done.Host, "rm -rf " + shellquote.Join([]string{p})})
+	return "ssh " + shellquote.Join([]string{f.target(f.done.Host), "rm -rf " + shellquote.Join([]string{p})})
 }
