@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,6 +33,9 @@ func tree(fail error) func(*Env) *cobra.Command {
 		group := &cobra.Command{Use: "host"}
 		group.AddCommand(&cobra.Command{Use: "add <name>", Args: cobra.ExactArgs(1), Run: func(*cobra.Command, []string) {}})
 		root.AddCommand(group)
+		other := &cobra.Command{Use: "other", Hidden: true}
+		other.AddCommand(&cobra.Command{Use: "attach", Run: func(*cobra.Command, []string) {}})
+		root.AddCommand(other)
 		return root
 	}
 }
@@ -59,6 +63,7 @@ func TestMainEnds(t *testing.T) {
 		{"argument missing", "host add", nil, 1, "tool: an argument is missing — usage: tool host add <name> [flags]\n"},
 		{"two arguments for one", "host add a b", nil, 1, "tool: unexpected argument \"b\" — usage: tool host add <name> [flags]\n"},
 		{"mistyped verb", "fial", nil, 1, "tool: unknown command \"fial\" — did you mean tool fail?\n"},
+		{"verb of another tree", "attach", nil, 1, "tool: unknown command \"attach\" — did you mean tool other attach?\n"},
 		{"mistyped verb with its flag", "fial --lines 3", nil, 1, "tool: unknown command \"fial\" — did you mean tool fail?\n"},
 		{"unknown verb", "bogus", nil, 1, "tool: unknown command \"bogus\" — see tool --help\n"},
 		{"unknown verb of a group", "host bogus", nil, 1, "tool: unknown command \"bogus\" — see tool host --help\n"},
@@ -86,6 +91,28 @@ func TestMainEnds(t *testing.T) {
 				t.Errorf("no help on stderr: %q", errs.String())
 			}
 		})
+	}
+}
+
+// A command that follows, as watch does, ends when its reader has gone: it need not have anything to print.
+func TestReaderThatLeavesEndsAWatch(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	var errs bytes.Buffer
+	env := &Env{Name: "tool", Stdin: strings.NewReader(""), Stdout: w, Stderr: &errs}
+	code := Main(func(env *Env) *cobra.Command {
+		return &cobra.Command{Use: "tool", RunE: func(cmd *cobra.Command, _ []string) error {
+			defer EndUnread(env)()
+			r.Close()
+			<-cmd.Context().Done()
+			return cmd.Context().Err()
+		}}
+	}, env)
+	if code != 0 || errs.Len() > 0 {
+		t.Errorf("exit %d, %s", code, &errs)
 	}
 }
 

@@ -89,10 +89,15 @@ type stdoutWriter struct {
 func (s *stdoutWriter) Write(p []byte) (int, error) {
 	n, err := s.w.Write(p)
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
-		s.gone.Store(true)
-		s.closed()
+		s.left()
 	}
 	return n, err
+}
+
+// left notes that nobody reads any more.
+func (s *stdoutWriter) left() {
+	s.gone.Store(true)
+	s.closed()
 }
 
 func (s *stdoutWriter) isClosed() bool { return s.gone.Load() }

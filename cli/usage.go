@@ -24,7 +24,13 @@ func noSuchVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+	near := cmd.SuggestionsFor(args[0])
+	for _, sub := range cmd.Commands() { // a tree that is not shown may have the very verb
+		if found, _, err := sub.Find(args[:1]); sub.Hidden && err == nil && found != sub {
+			near = append(near, sub.Name()+" "+found.Name())
+		}
+	}
+	if len(near) > 0 {
 		return fmt.Errorf("unknown command %q — did you mean %s %s?", args[0], cmd.CommandPath(), strings.Join(near, " or "))
 	}
 	return fmt.Errorf("unknown command %q — see %s --help", args[0], cmd.CommandPath())

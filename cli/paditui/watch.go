@@ -23,6 +23,7 @@ func (f *Face) Watch() *cobra.Command {
 		Short: "Follow the workspace, or one terminal of it, until interrupted",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			defer cli.EndUnread(f.env)()
 			if f.flags.Several() {
 				return f.watchMany(cmd.Context(), args, asJSON)
 			}
