@@ -68,7 +68,16 @@ func StopMasters(ctx context.Context, host string, o Options) ([]string, error) 
 			continue
 		}
 		gone = append(gone, path)
-		os.Remove(path + ".lock")
+	}
+	for n := range generations { // what was kept beside them, also by those that left by themselves
+		path := fmt.Sprintf("%s.%d", base, n)
+		if _, err := os.Lstat(path); err == nil {
+			continue
+		}
+		beside, _ := filepath.Glob(path + ".*")
+		for _, f := range beside {
+			os.Remove(f)
+		}
 	}
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(base), "*")); err == nil && len(left) == 0 {
 		os.Remove(filepath.Dir(base))
