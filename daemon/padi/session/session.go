@@ -52,6 +52,7 @@ func Open(root string, log *slog.Logger) (*Store, error) {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
 	s := &Store{path: filepath.Join(root, "session.json"), log: log}
+	clearHalves(s.path)
 	if _, err := s.read(); err != nil && !errors.Is(err, errGarbled) {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
@@ -159,9 +160,20 @@ func (s *Store) Save(terminals []Terminal) error {
 	return nil
 }
 
+// halves is the pattern of the files that become path.
+func halves(path string) string { return "." + filepath.Base(path) + ".*" }
+
+// clearHalves removes what a padi that was killed while it saved has left.
+func clearHalves(path string) {
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), halves(path))) // a directory like a pattern keeps its own
+	for _, half := range left {
+		_ = os.Remove(half) // it costs only its space
+	}
+}
+
 // replace writes a new file beside path, makes it durable and renames it over path.
 func replace(path string, b []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	tmp, err := os.CreateTemp(filepath.Dir(path), halves(path))
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,29 @@ func TestSaveLoadsInOrder(t *testing.T) {
 	}
 }
 
+// A padi that is killed while it saves leaves half a file, each time.
+func TestHalfASaveIsCleared(t *testing.T) {
+	root := t.TempDir()
+	if err := open(t, root).Save([]session.Terminal{{ID: "a", State: padi.Active}}); err != nil {
+		t.Fatal(err)
+	}
+	half, other := filepath.Join(root, ".session.json.123"), filepath.Join(root, "session.json.unreadable-1")
+	for _, path := range []string{half, other} {
+		if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := load(t, open(t, root)); len(got) != 1 {
+		t.Errorf("loaded %v", got)
+	}
+	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the half is there: %v", err)
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Errorf("what was moved aside is gone: %v", err)
+	}
+}
+
 func TestOneBadRecordCostsNobodyElse(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, `{"version":1,"terminals":[{"id":"a","state":"active","cwd":"/"},{"id":"b","state":"hibernating"},
