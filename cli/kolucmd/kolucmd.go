@@ -25,8 +25,9 @@ func NewWith(env *cli.Env, padi paditui.Connect, kaval kavaltui.Connect) *cobra.
 		Use:   "kolu",
 		Short: "Keep terminals and coding agents alive, here and on any machine you reach with ssh",
 		Long: `kolu keeps terminals, and the coding agents in them, alive and legible on any machine you can reach with ssh. With --host a verb
-works on that machine, where nothing need be installed. kolu try is a tour of half a minute. The other programs are here too: kolu
-kaval-tui, kolu padi-tui.
+works on that machine, where nothing need be installed.
+
+kolu try is a tour of half a minute. The other programs are here too: kolu kaval-tui, where attach is, and kolu padi-tui.
 
 ` + paditui.ExitStatus,
 		Version: version.Version, RunE: paditui.BareHelp,
