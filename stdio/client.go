@@ -54,10 +54,12 @@ func (m *Mux) Dial(ctx context.Context) (net.Conn, error) {
 	if m.link.session.IsClosed() {
 		return nil, m.lost()
 	}
-	m.link.work.Go(func() { // OpenStream ends with the session, not with ctx
+	if !m.link.begin(func() { // OpenStream ends with the session, not with ctx
 		s, err := m.link.session.OpenStream()
 		ch <- opened{&stream{Stream: s, link: m.link, near: true}, err}
-	})
+	}) {
+		return nil, m.lost()
+	}
 	select {
 	case o := <-ch:
 		if o.err != nil {
@@ -65,7 +67,7 @@ func (m *Mux) Dial(ctx context.Context) (net.Conn, error) {
 		}
 		return o.conn, nil
 	case <-ctx.Done():
-		m.link.work.Go(func() {
+		m.link.begin(func() {
 			if o := <-ch; o.err == nil {
 				o.conn.Close()
 			}

@@ -19,6 +19,7 @@ type link struct {
 	work    sync.WaitGroup // everything that ends with the session
 
 	mu   sync.Mutex
+	over bool // nothing is added to work any more
 	why  error
 	said atomic.Pointer[string] // yamux's last complaint
 }
@@ -84,10 +85,24 @@ func (l *link) cause() error {
 	return nil
 }
 
+// begin runs f, which ends with the session; false when it has ended already.
+func (l *link) begin(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return false
+	}
+	l.work.Go(f)
+	return true
+}
+
 // close ends the session and waits for all that belongs to it.
 func (l *link) close() {
 	l.pipe.Close()
 	l.session.Close()
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
 	l.work.Wait()
 	l.pipe.wait()
 }

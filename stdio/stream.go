@@ -124,7 +124,7 @@ func (s *stream) Close() error {
 	err := s.Stream.Close()
 	s.drains.Do(func() {
 		s.Stream.SetReadDeadline(time.Now().Add(drainFor))
-		s.link.work.Go(func() { io.Copy(io.Discard, s.Stream) })
+		s.link.begin(func() { io.Copy(io.Discard, s.Stream) })
 	})
 	return err
 }

@@ -24,39 +24,39 @@ func (c *Client) Wait(ctx context.Context, id kaval.TerminalID, req kaval.WaitRe
 		return r, c.getOf(ctx, id, "/wait", waitQuery(req), &r)
 	}
 	began := time.Now()
-	if req.Match != "" && req.After == nil {
-		at, err := c.output(ctx, id)
-		if err != nil && !errors.Is(err, kaval.ErrGone) {
-			return kaval.WaitResult{}, err
-		}
-		req.After = &at
+	limited, cancel := daemon.Limit(ctx, req.TimeoutMS, lateAnswer)
+	defer cancel()
+	r, err := c.lastingWait(limited, id, req, began)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		r, err = kaval.WaitResult{ID: id, Result: kaval.Timeout}, nil
 	}
-	r, err := c.waitOn(ctx, id, req, began)
 	if err == nil {
 		r.ElapsedMS = time.Since(began).Milliseconds()
 	}
 	return r, err
 }
 
-func (c *Client) waitOn(ctx context.Context, id kaval.TerminalID, req kaval.WaitRequest, began time.Time) (r kaval.WaitResult, err error) {
+func (c *Client) lastingWait(ctx context.Context, id kaval.TerminalID, req kaval.WaitRequest, began time.Time) (r kaval.WaitResult, err error) {
 	path, err := of(id, "/wait")
 	if err != nil {
 		return r, err
 	}
-	limited, cancel := daemon.Limit(ctx, req.TimeoutMS, lateAnswer)
-	defer cancel()
+	if req.Match != "" && req.After == nil {
+		at, err := c.output(ctx, id)
+		if err != nil && !errors.Is(err, kaval.ErrGone) {
+			return r, err
+		}
+		req.After = &at
+	}
 	tries := 0
-	err = daemon.Retry(limited, c.dialer, 1, func(ctx context.Context) (bool, error) {
+	err = daemon.Retry(ctx, c.dialer, 1, func(ctx context.Context) (bool, error) {
 		tries++
 		now := req
 		now.TimeoutMS = daemon.Remaining(req.TimeoutMS, began)
 		return c.ask(ctx, http.MethodGet, path+"?"+waitQuery(now).Encode(), nil, nil, &r)
 	})
-	switch {
-	case err != nil && limited.Err() != nil && ctx.Err() == nil:
-		return kaval.WaitResult{ID: id, Result: kaval.Timeout}, nil
-	case tries > 1 && errors.Is(err, kaval.ErrNoTerminal): // it was there when the wait began
-		return r, fmt.Errorf("%w: %s ended while the line was down", kaval.ErrGone, id.Short())
+	if tries > 1 && errors.Is(err, kaval.ErrNoTerminal) { // it was there when the wait began
+		err = fmt.Errorf("%w: %s ended while the line was down", kaval.ErrGone, id.Short())
 	}
 	return r, err
 }

@@ -26,35 +26,35 @@ func (c *Client) Wait(ctx context.Context, id padi.TerminalID, req padi.WaitRequ
 		return res, c.get(ctx, path(id, "/wait"), waitQuery(req), &res)
 	}
 	began := time.Now()
-	if req.Match != "" && req.After == nil {
-		screen, err := c.Screen(ctx, id, kaval.ScreenRequest{Extent: kaval.Tail})
-		if err != nil && !errors.Is(err, kaval.ErrGone) {
-			return padi.WaitResult{}, err
-		}
-		req.After = &screen.Offset
+	limited, cancel := daemon.Limit(ctx, req.TimeoutMS, lateAnswer)
+	defer cancel()
+	res, err := c.lastingWait(limited, id, req, began)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		res, err = padi.WaitResult{WaitResult: kaval.WaitResult{ID: id, Result: kaval.Timeout}}, nil
 	}
-	res, err := c.waitOn(ctx, id, req, began)
 	if err == nil {
 		res.ElapsedMS = time.Since(began).Milliseconds()
 	}
 	return res, err
 }
 
-func (c *Client) waitOn(ctx context.Context, id padi.TerminalID, req padi.WaitRequest, began time.Time) (res padi.WaitResult, err error) {
-	limited, cancel := daemon.Limit(ctx, req.TimeoutMS, lateAnswer)
-	defer cancel()
+func (c *Client) lastingWait(ctx context.Context, id padi.TerminalID, req padi.WaitRequest, began time.Time) (res padi.WaitResult, err error) {
+	if req.Match != "" && req.After == nil {
+		screen, err := c.Screen(ctx, id, kaval.ScreenRequest{Extent: kaval.Tail})
+		if err != nil && !errors.Is(err, kaval.ErrGone) {
+			return res, err
+		}
+		req.After = &screen.Offset
+	}
 	tries := 0
-	err = daemon.Retry(limited, c.dialer, 1, func(ctx context.Context) (bool, error) {
+	err = daemon.Retry(ctx, c.dialer, 1, func(ctx context.Context) (bool, error) {
 		tries++
 		now := req
 		now.TimeoutMS = daemon.Remaining(req.TimeoutMS, began)
 		return c.ask(ctx, http.MethodGet, path(id, "/wait")+"?"+waitQuery(now).Encode(), nil, nil, &res)
 	})
-	switch {
-	case err != nil && limited.Err() != nil && ctx.Err() == nil:
-		return padi.WaitResult{WaitResult: kaval.WaitResult{ID: id, Result: kaval.Timeout}}, nil
-	case tries > 1 && errors.Is(err, kaval.ErrNoTerminal): // it was there when the wait began
-		return res, fmt.Errorf("%w: %s ended while the line was down", kaval.ErrGone, id.Short())
+	if tries > 1 && errors.Is(err, kaval.ErrNoTerminal) { // it was there when the wait began
+		err = fmt.Errorf("%w: %s ended while the line was down", kaval.ErrGone, id.Short())
 	}
 	return res, err
 }

@@ -1,0 +1,5 @@
+//go:build race
+
+package kavalrpc_test
+
+const raceOn = true
