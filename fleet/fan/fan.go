@@ -168,7 +168,7 @@ type Turn struct {
 	index int
 	host  inventory.Host
 	same  *Turn
-	after []*Turn // that wait for what becomes of this one's login
+	after []*Turn       // that wait for what becomes of this one's login
 	stood chan struct{} // closed when the host was reached
 	ended chan struct{}
 	err   error // set before ended is closed

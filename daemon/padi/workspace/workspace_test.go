@@ -561,7 +561,7 @@ func TestAutosaveIsNotStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := newFake()
 		store := &memoryStore{}
-		w, stop := run(t, workspace.Options{Kaval: host, Store: store})
+		_, stop := run(t, workspace.Options{Kaval: host, Store: store})
 		defer stop()
 		synctest.Wait()
 		for i := range 10 {
@@ -571,16 +571,37 @@ func TestAutosaveIsNotStarved(t *testing.T) {
 		if n := store.count(); n < 2 || n > 4 {
 			t.Errorf("%d saves in 1.5 s", n)
 		}
-		n := store.count()
 		time.Sleep(time.Second)
-		n = store.count()
+		n := store.count()
 		host.put(kaval.Terminal{ID: "a", CWD: "/", LastCommand: "9", LastActivity: 5})
 		host.output("a")
 		time.Sleep(10 * time.Second)
 		if store.count() != n {
 			t.Error("saved though nothing worth keeping changed")
 		}
-		_ = w
+	})
+}
+
+// Kaval keeps a terminal over a crash of padi, but knows nothing of its place and label: they are saved before create answers.
+func TestThePlaceIsSavedBeforeCreateAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host := newFake()
+		store := &memoryStore{}
+		w, stop := run(t, workspace.Options{Kaval: host, Store: store})
+		defer stop()
+		parent, err := w.Create(t.Context(), padi.CreateRequest{Placement: top().Placement, Intent: "tests"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := store.count(); n != 1 || store.kept[0].Intent != "tests" {
+			t.Fatalf("after %d saves %+v is kept", n, store.kept)
+		}
+		if _, err := w.Create(t.Context(), padi.CreateRequest{Placement: padi.Placement{Parent: parent.ID}}); err != nil {
+			t.Fatal(err)
+		}
+		if n := store.count(); n != 2 || store.kept[1].ParentID != parent.ID {
+			t.Errorf("after %d saves %+v is kept", n, store.kept)
+		}
 	})
 }
 
