@@ -40,6 +40,9 @@ func (w *Workspace) Create(ctx context.Context, req padi.CreateRequest) (padi.Cr
 		made.Worktree, req.CWD = &wt, wt.Path
 	}
 	plan, err := w.spawn(ctx, req, &made)
+	if err == nil && (req.Intent != "" || req.Placement.Parent != "") {
+		w.save() // kaval knows neither, so a crash right after the answer would lose them
+	}
 	if err == nil && len(req.Run) > 0 {
 		err = w.typeCommand(ctx, plan, req.Run, &made)
 	}
