@@ -354,7 +354,9 @@ func TestCutInTheMiddle(t *testing.T) {
 				if !fault.Is(err, fault.Interrupted) {
 					t.Fatalf("cut at %d: got %v", at, err)
 				}
-				if s := h.run(t, catalogOf(b).Line("padi", testNonce)); s.facts["front"] != "" {
+				// The last bytes may have been on their way, and then the host finishes by itself.
+				s := h.run(t, catalogOf(b).Line("padi", testNonce))
+				if self := s.facts["self"]; self != "" && !whole(filepath.Dir(filepath.Dir(self)), b.Size) {
 					t.Fatalf("cut at %d: a build that is not whole was started", at)
 				}
 			}

@@ -228,7 +228,8 @@ func (in *installer) sendLine(nonce, dir, last, crc string, packed bool) string 
 		setNonce(nonce), say, `LC_ALL=C`, `export LC_ALL`, `umask 077`,
 		`B="`+dir+`"`, `i=`+b.ID(), `h=$(uname -n)`, `U=$(id -u)`, `T=`,
 		`has(){ command -v "$1" >/dev/null 2>&1; }`,
-		`fail(){ f fail "$1"; if [ "$T" ]; then rm -rf "$T"; fi; exit 1; }`,
+		`trap "" PIPE`, // with the client gone a word to it would end the shell before it has tidied up
+		`fail(){ if [ "$T" ]; then rm -rf "$T"; fi; f fail "$1"; exit 1; }`,
 		own,
 		`mkdir -p "$B" || fail mkdir`,
 		`case $B in /tmp/*|/var/tmp/*) own "${B%/builds}" || fail foreign;; esac`,
