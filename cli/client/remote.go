@@ -21,9 +21,6 @@ func reachHost(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind)
 		return line{}, err
 	}
 	told := &progress{shown: cli.NewProgress(env, ep.Host), steps: ep.Steps}
-	if ep.Steps != nil { // one of many hosts: bars would stand on the same line
-		told.shown.Clear()
-	}
 	heard := &lines{w: env.Stderr, name: ep.Host}
 	link, err := fleet.Keep(ctx, target, kind.Name, fleet.Options{
 		Transport: ep.SSH, Contract: contractOf(kind), Env: env.Environ, Progress: told.step,
