@@ -206,7 +206,8 @@ func (b *bench) warm(ctx context.Context, host string) error {
 	return b.pair(host, "next verb, over `ssh H true` by a master", next, muxed)
 }
 
-// cold times the first verb on a host that has nothing of ours against the bare bytes.
+// cold times the first verb on a host that has nothing of ours against the bare bytes, and against those and a dial of a host that has
+// them: the least that the two parts of it can cost.
 func (b *bench) cold(ctx context.Context, host string) error {
 	u, err := b.newUser()
 	if err != nil {
@@ -234,7 +235,22 @@ func (b *bench) cold(ctx context.Context, host string) error {
 	bytesOnly := func() (time.Duration, error) {
 		return u.time(ctx, bytes.NewReader(build), "ssh", host, "exec /bin/sh -c 'cat >/tmp/kolu-bench; rm /tmp/kolu-bench'")
 	}
-	return b.pair(host, fmt.Sprintf("cold verb, over `ssh H cat` of %d bytes", len(build)), first, bytesOnly)
+	if err := b.pair(host, fmt.Sprintf("cold verb, over `ssh H cat` of %d bytes", len(build)), first, bytesOnly); err != nil {
+		return err
+	}
+	return b.pair(host, "cold verb, over that and one dial", first, func() (time.Duration, error) {
+		bytes, err := bytesOnly()
+		if err != nil {
+			return 0, err
+		}
+		fresh, err := b.newUser()
+		if err != nil {
+			return 0, err
+		}
+		defer fresh.end()
+		dial, err := fresh.time(ctx, nil, "kaval-tui", "list", "--host", host)
+		return bytes + dial, err
+	})
 }
 
 // end ends what runs with the user's home: masters, and the daemons here if there are any.
