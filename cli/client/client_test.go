@@ -161,7 +161,7 @@ func TestNothingThere(t *testing.T) {
 
 func TestWhichKaval(t *testing.T) {
 	w := newWorld(t)
-	w.serve(daemon.Kaval, "", kaval.Contract)
+	alone := w.serve(daemon.Kaval, "", kaval.Contract)
 	a := w.serve(daemon.Kaval, w.root("a"), kaval.Contract)
 	c, err := Kaval(t.Context(), w.env(daemon.StateRootVar+"="+w.root("a")), Endpoint{}, true)
 	if err != nil {
@@ -170,6 +170,13 @@ func TestWhichKaval(t *testing.T) {
 	defer c.Close()
 	if c.Where.Socket != a || c.Where.Started {
 		t.Errorf("reached %+v, want the primary padi's at %s", c.Where, a)
+	}
+	env := w.env(daemon.StateRootVar + "=" + w.root("a"))
+	if others := Others(env, Endpoint{}, c); len(others) != 1 || others[0].Socket != alone || others[0].Label != "standalone kaval" {
+		t.Errorf("beside it run %+v, want the one at %s", others, alone)
+	}
+	if others := Others(env, Endpoint{Socket: a}, c); len(others) > 0 {
+		t.Errorf("a kaval that was named is told of %+v", others)
 	}
 	if terms, err := c.List(t.Context()); err != nil || len(terms) != 0 {
 		t.Errorf("%v %v", terms, err)

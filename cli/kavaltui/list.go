@@ -21,7 +21,11 @@ func newList(t *tree) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.with(cmd.Context(), false, func(c *client.KavalClient, ep client.Endpoint) error {
-				return runList(cmd.Context(), t.env, c, ep, asJSON)
+				err := runList(cmd.Context(), t.env, c, ep, asJSON)
+				for _, other := range client.Others(t.env, ep, c) {
+					t.note("another kaval runs here, %s: `%s`", other.Label, t.hint(client.Endpoint{Socket: other.Socket}, "list"))
+				}
+				return err
 			})
 		},
 	}
