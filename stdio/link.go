@@ -99,6 +99,12 @@ func (l *link) begin(f func()) bool {
 // close ends the session and waits for all that belongs to it.
 func (l *link) close() {
 	l.pipe.Close()
+	// A read of a stream spins from the moment that yamux closes the session until its loop has ended, so the loop ends first; it
+	// closes the session itself.
+	select {
+	case <-l.session.CloseChan():
+	case <-time.After(leaveAfter):
+	}
 	l.session.Close()
 	l.mu.Lock()
 	l.over = true
