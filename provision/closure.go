@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -24,7 +23,7 @@ import (
 const ClosureVar = "KOLU_CLOSURE"
 
 // goodStorePath is what a shell line can carry without quotes.
-var goodStorePath = regexp.MustCompile(`^(/[0-9A-Za-z._-]+)+/[0-9a-z]{32}-[0-9A-Za-z+._=-]{1,180}$`)
+var goodStorePath = pattern(`^(/[0-9A-Za-z._-]+)+/[0-9a-z]{32}-[0-9A-Za-z+._=-]{1,180}$`)
 
 // readClosure takes the closure that the environment names, for the system that its kolu is for.
 func (c *Catalog) readClosure(getenv func(string) string, own string) error {
@@ -39,7 +38,7 @@ func (c *Catalog) readClosure(getenv func(string) string, own string) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // a result link
 	}
-	if !goodStorePath.MatchString(path) {
+	if !goodStorePath().MatchString(path) {
 		return bad(errors.New("it is no store path"))
 	}
 	for _, name := range Names {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,10 +112,8 @@ func cleanPath(s string) string {
 	return s
 }
 
-var goodWord = regexp.MustCompile(`^[0-9A-Za-z@._+-]{1,64}$`)
-
 func word(s string) string {
-	if goodWord.MatchString(s) {
+	if madeOf(s, 1, 64, digits+lower+upper+"@._+-") {
 		return s
 	}
 	return ""

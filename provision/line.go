@@ -2,18 +2,12 @@ package provision
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
 
 // usualStore is the store that a line looks in before anything is known of the host.
 const usualStore = "/nix/store"
-
-var (
-	goodNonce   = regexp.MustCompile(`^[0-9A-Za-z]{8,64}$`)
-	goodProgram = regexp.MustCompile(`^[a-z-]{1,32}$`)
-)
 
 // kernels are the words of uname for each system.
 var kernels = map[string]string{
@@ -32,7 +26,7 @@ func (c *Catalog) Line(program, nonce string) string {
 }
 
 func checkWords(program, nonce string) {
-	if !goodProgram.MatchString(program) || !goodNonce.MatchString(nonce) {
+	if !madeOf(program, 1, 32, lower+"-") || !madeOf(nonce, 8, 64, digits+lower+upper) {
 		panic(fmt.Sprintf("provision: bad program %q or nonce %q", program, nonce))
 	}
 }

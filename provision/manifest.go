@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"kolu/internal/version"
@@ -39,10 +38,10 @@ func (b ManifestBuild) build(dir, version string) Build {
 	}
 }
 
-var (
-	goodHash    = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	goodVersion = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z+._-]{0,63}$`) // it becomes part of a store path and of a shell line
-)
+// goodVersion is what a version may be: it becomes part of a store path and of a shell line.
+var goodVersion = pattern(`^[0-9A-Za-z][0-9A-Za-z+._-]{0,63}$`)
+
+func goodHash(s string) bool { return madeOf(s, 64, 64, digits+"abcdef") }
 
 func readManifest(dir string) (Manifest, error) {
 	path := filepath.Join(dir, ManifestName)
@@ -61,7 +60,7 @@ func readManifest(dir string) (Manifest, error) {
 }
 
 func (m Manifest) check() error {
-	if !goodVersion.MatchString(m.Version) {
+	if !goodVersion().MatchString(m.Version) {
 		return fmt.Errorf("bad version %q", m.Version)
 	}
 	seen := map[string]bool{}
@@ -71,11 +70,11 @@ func (m Manifest) check() error {
 			return fmt.Errorf("unknown system %q", b.System)
 		case seen[b.System]:
 			return fmt.Errorf("two builds for %s", b.System)
-		case !goodHash.MatchString(b.SHA256) || !goodHash.MatchString(b.NarHash) || b.Size <= 0 || b.NarSize <= b.Size:
+		case !goodHash(b.SHA256) || !goodHash(b.NarHash) || b.Size <= 0 || b.NarSize <= b.Size:
 			return fmt.Errorf("bad size or hash for %s", b.System)
 		case !filepath.IsLocal(filepath.FromSlash(b.File)):
 			return fmt.Errorf("%q leaves the directory", b.File)
-		case b.Closure != "" && !goodStorePath.MatchString(b.Closure):
+		case b.Closure != "" && !goodStorePath().MatchString(b.Closure):
 			return fmt.Errorf("%q is no store path", b.Closure)
 		}
 		seen[b.System] = true
