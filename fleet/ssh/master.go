@@ -286,7 +286,7 @@ func (o *Options) listen(r *os.File, said *tail) {
 	lines := bufio.NewReaderSize(r, 4<<10)
 	for {
 		line, err := lines.ReadSlice('\n')
-		if chatter.Match(line) {
+		if chatter().Match(line) {
 			line = nil
 		}
 		said.Write(line)
@@ -300,9 +300,9 @@ func (o *Options) listen(r *os.File, said *tail) {
 }
 
 // chatter is what -v adds.
-var chatter = re(`^debug\d: |^OpenSSH_|^Authenticated to .* using |^Transferred: sent |^Bytes per second: `)
+var chatter = lazy(`^debug\d: |^OpenSSH_|^Authenticated to .* using |^Transferred: sent |^Bytes per second: `)
 
-var localMaster = re(`(?i)ControlPath|ControlSocket|unix_listener|muxserver|cannot bind to path`)
+var localMaster = lazy(`(?i)ControlPath|ControlSocket|unix_listener|muxserver|cannot bind to path`)
 
 func (o *Options) masterFault(ctx context.Context, t Target, stderr string, err error) error {
 	if ctx.Err() != nil {
@@ -313,7 +313,7 @@ func (o *Options) masterFault(ctx context.Context, t Target, stderr string, err 
 			Detail: "ssh did not get through the login in time", Remedy: "see where `ssh -v HOST true` stops",
 			Evidence: fault.Printable(stderr, 600)}
 	}
-	if localMaster.MatchString(stderr) {
+	if localMaster().MatchString(stderr) {
 		return fmt.Errorf("%w: %s", errLocal, fault.Printable(stderr, 200))
 	}
 	f := classify(stderr, o.names(ctx, t))
