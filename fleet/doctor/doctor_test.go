@@ -3,6 +3,9 @@ package doctor
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -157,9 +160,19 @@ func TestHolding(t *testing.T) {
 
 // TestExamineEndsWhereItFails has hosts that are none: there is a report with the steps so far, and it is a JSON object.
 func TestExamineEndsWhereItFails(t *testing.T) {
+	agents := t.TempDir()
+	sum := strings.Repeat("0123456789abcdef", 4)
+	var builds []string
+	for _, system := range provision.Systems {
+		builds = append(builds, fmt.Sprintf(`{"system":%q,"file":"f","size":1,"sha256":%q,"narHash":%q,"narSize":500}`, system, sum, sum))
+	}
+	if err := os.WriteFile(filepath.Join(agents, provision.ManifestName), []byte(`{"version":"0.1.0","builds":[`+strings.Join(builds, ",")+`]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"HOME=" + t.TempDir(), "XDG_RUNTIME_DIR=/nonexistent", provision.AgentsVar + "=" + agents}
 	for host, step := range map[string]string{"-oProxyCommand=x": "config", "no-such-host.invalid": "connect"} {
 		var told []Step
-		r := Examine(t.Context(), host, Options{Env: []string{"HOME=" + t.TempDir(), "XDG_RUNTIME_DIR=/nonexistent"}, Transport: "native", Told: func(s Step) { told = append(told, s) }})
+		r := Examine(t.Context(), host, Options{Env: env, Transport: "native", Told: func(s Step) { told = append(told, s) }})
 		last := r.Steps[len(r.Steps)-1]
 		if last.Name != step || last.Status != Fail || last.Code == "" || last.Remedy == "" || !r.Failed() || len(told) != len(r.Steps) {
 			t.Errorf("%s: got %+v", host, r)
@@ -169,7 +182,7 @@ func TestExamineEndsWhereItFails(t *testing.T) {
 			t.Errorf("got %s, %v", text, err)
 		}
 	}
-	if _, err := Forget(t.Context(), "no-such-host.invalid", true, Options{Env: []string{"HOME=" + t.TempDir()}, Transport: "native"}); err == nil {
+	if _, err := Forget(t.Context(), "no-such-host.invalid", true, Options{Env: env, Transport: "native"}); err == nil {
 		t.Error("forgetting no host: no error")
 	}
 }
