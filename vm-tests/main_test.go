@@ -24,6 +24,9 @@ var kinds = []string{
 	"nonix",         // [3]: tampered with until it cannot be used
 	"nonix",         // [4]: its key changes
 	"nixd", "nonix", // [3], [5]: several first clients at once, then a reboot
+	"nixd", "nonix", // [4], [6]: the client is killed at fifty moments of a first verb
+	"nixd", "nixd", "nix28", // [5], [6], [1]: a closure
+	"nonix", "nixd", // [7], [7]: looked at and forgotten
 }
 
 var names = []string{"kaval", "padi", "kaval-tui", "padi-tui", "pulam-tui"}
