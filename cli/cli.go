@@ -114,7 +114,7 @@ func (i interrupted) ExitCode() int { return 128 + int(i.sig) }
 var errStdoutClosed = errors.New("stdout is closed")
 
 // Main runs the tree that newRoot makes and gives the exit code. An error is printed once, on stderr. The context of the
-// commands ends at SIGINT, SIGTERM or SIGHUP (a second one ends the process at once) and when whoever reads stdout has
+// commands ends at SIGINT, SIGTERM or SIGHUP, but for those that this process was started to ignore (a second one ends the process at once) and when whoever reads stdout has
 // gone, which is success. A command that only groups others prints its help and exits 1; --help exits 0.
 func Main(newRoot func(*Env) *cobra.Command, env *Env) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -195,7 +195,11 @@ func group(cmd *cobra.Command, _ []string) error {
 
 func watchSignals(cancel context.CancelCauseFunc) (stop func()) {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(sig) { // by nohup, say
+			signal.Notify(signals, sig)
+		}
+	}
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE) // so that a write to a closed stdout is an error we see, not our end
 	done, ended := make(chan struct{}), make(chan struct{})

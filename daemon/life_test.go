@@ -564,3 +564,31 @@ func TestModesDoNotFollowTheUmask(t *testing.T) {
 		})
 	}
 }
+
+func TestIgnoredSignalsAreNotPassedOn(t *testing.T) {
+	w := newWorld(t)
+	c := w.start("serve")
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Exe, c.Args = filepath.Dir(w.runtime)+"/kaval", []string{w.root}
+	script(t, c.Exe, "trap '' HUP INT QUIT TSTP TTIN TTOU CONT USR1 PIPE CHLD ALRM; exec "+exe+` "$1"`)
+	hello, err := Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end(t, hello)
+	resp, err := HTTPClient(Unix(hello.Socket)).Get("http://kaval/about")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var got aboutProcess
+	if err := ReadJSON(resp.Body, &got); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(strings.TrimSpace(got.ChildIgnores), "\t"+strings.Repeat("0", 16)) {
+		t.Errorf("a program that it starts has %q", got.ChildIgnores)
+	}
+}

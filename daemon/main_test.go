@@ -98,7 +98,8 @@ func about(w http.ResponseWriter, _ *http.Request) {
 	dir, _ := os.Getwd()
 	sid, _ := unix.Getsid(0)
 	in, _ := os.Stdin.Stat()
-	WriteJSON(w, http.StatusOK, aboutProcess{Dir: dir, Session: sid, PID: os.Getpid(), Environ: os.Environ(), StdinNull: in.Mode()&os.ModeDevice != 0, Args: os.Args})
+	ignored, _ := exec.Command("/bin/sh", "-c", `while read -r line; do case $line in SigIgn*) echo "$line" ;; esac; done </proc/self/status`).Output()
+	WriteJSON(w, http.StatusOK, aboutProcess{Dir: dir, Session: sid, PID: os.Getpid(), Environ: os.Environ(), StdinNull: in.Mode()&os.ModeDevice != 0, Args: os.Args, ChildIgnores: string(ignored)})
 }
 
 type aboutProcess struct {
@@ -108,6 +109,8 @@ type aboutProcess struct {
 	Environ   []string
 	StdinNull bool
 	Args      []string
+	// ChildIgnores is the line of /proc on the signals that a program started by the daemon ignores.
+	ChildIgnores string
 }
 
 // world is a private fleet: a runtime directory, a state root, and an environment that names them.

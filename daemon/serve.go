@@ -77,6 +77,7 @@ func Serve(ctx context.Context, c ServeConfig) error {
 		defer dismiss()
 		guard = pid
 	}
+	defer takeIgnored()()
 	if err := OpenHome(c.Home); err != nil {
 		return err
 	}

@@ -346,7 +346,7 @@ func TestStoppedKavalOutlivesAPadi(t *testing.T) {
 	was := h.connected(banner.Socket)
 	client := kavalrpc.NewClient(daemon.Unix(was.Socket))
 	defer client.Close()
-	term, err := client.Spawn(t.Context(), kaval.SpawnRequest{Argv: []string{"/bin/cat"}})
+	term, err := client.Spawn(t.Context(), kaval.SpawnRequest{Argv: []string{"/bin/sh", "-c", "read x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,7 +391,7 @@ func TestKavalNeedsNoLocale(t *testing.T) {
 	cmd, socket := h.serveKaval("LC_ALL=POSIX")
 	client := kavalrpc.NewClient(daemon.Unix(socket))
 	defer client.Close()
-	term, err := client.Spawn(t.Context(), kaval.SpawnRequest{Argv: []string{"/bin/sh", "-c", `printf 'h\303\251llo \346\274\242\n'; exec cat`}})
+	term, err := client.Spawn(t.Context(), kaval.SpawnRequest{Argv: []string{"/bin/sh", "-c", `printf 'h\303\251llo \346\274\242\n'; read x`}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -535,5 +535,39 @@ func TestKavalTakesTheFilesItMayHave(t *testing.T) {
 	h.signal(cmd.Process.Pid, syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestKavalUnderNohup(t *testing.T) {
+	h := newHost(t)
+	socket := h.dir + "/own/k.sock"
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(exe, h.dir+"/kaval"); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `trap '' HUP INT; exec "$0" --socket "$1"`, h.dir+"/kaval", socket)
+	cmd.Env = []string{"PATH=/usr/bin:/bin"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h.until("kaval", func() bool { _, err := daemon.ReadHello(t.Context(), daemon.Unix(socket)); return err == nil })
+	client := kavalrpc.NewClient(daemon.Unix(socket))
+	defer client.Close()
+	term, err := client.Spawn(t.Context(), kaval.SpawnRequest{Argv: []string{"/bin/sh", "-c", `while read -r line; do case $line in SigIgn*) echo "$line" ;; esac; done </proc/self/status; read x`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.signal(cmd.Process.Pid, syscall.SIGHUP)
+	h.signal(cmd.Process.Pid, syscall.SIGINT)
+	from := int64(0)
+	if got, err := client.Wait(t.Context(), term.ID, kaval.WaitRequest{Match: `SigIgn:\s+0000000000000000\r`, After: &from, TimeoutMS: 20_000}); err != nil || got.Result != kaval.Met {
+		t.Errorf("its terminals: %+v, %v", got, err)
+	}
+	h.signal(cmd.Process.Pid, syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
 	}
 }
