@@ -17,6 +17,14 @@ import (
 	"kolu/daemon/kaval"
 )
 
+// hasTurn waits until a writer has its turn.
+func hasTurn(t *terminal) {
+	for len(t.lane) == 0 {
+		poll := time.NewTimer(time.Millisecond)
+		<-poll.C
+	}
+}
+
 func newTestHost(t *testing.T) *Host {
 	h := New(Options{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), RunDir: t.TempDir()})
 	t.Cleanup(h.Close)
@@ -110,7 +118,7 @@ func TestHandOver(t *testing.T) {
 	}
 
 	waited := make(chan kaval.WaitResult, 1)
-	attachment, err := old.Attach(t.Context(), dying, kaval.AttachRequest{From: &at})
+	viewer, err := old.Attach(t.Context(), dying, kaval.AttachRequest{From: &at})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,15 +144,16 @@ func TestHandOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := make(chan error, 1)
-	go func() { late <- attachment.Write(context.Background(), []byte("x")) }()
+	go func() { late <- viewer.Write(context.Background(), []byte("x")) }()
+	hasTurn(viewer.(*attachment).t)
 	if _, err := old.Freeze(t.Context()); !errors.Is(err, kaval.ErrRefused) {
 		t.Errorf("a second one: %v", err)
 	}
 	go func() {
-		if _, err := attachment.Next(context.Background()); !errors.Is(err, kaval.ErrClosing) {
+		if _, err := viewer.Next(context.Background()); !errors.Is(err, kaval.ErrClosing) {
 			t.Errorf("the attachment ended with %v", err)
 		}
-		attachment.Close()
+		viewer.Close()
 	}()
 	next := successor(t, f, Options{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), RunDir: old.opts.RunDir})
 	defer next.Close()
@@ -232,10 +241,7 @@ func TestHandOverOfInput(t *testing.T) {
 	}
 	written := make(chan error, 1)
 	go func() { written <- old.Write(context.Background(), id, kaval.Input{Data: data}) }()
-	for len(term.lane) == 0 { // it has its turn
-		poll := time.NewTimer(time.Millisecond)
-		<-poll.C
-	}
+	hasTurn(term)
 	f, err := old.Freeze(t.Context())
 	if err != nil {
 		t.Fatal(err)
