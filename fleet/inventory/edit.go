@@ -213,7 +213,8 @@ func about(key toml.Key, name string) bool {
 	return len(key) >= 2 && key[0] == "hosts" && key[1] == name
 }
 
-// withoutBlock leaves out the lines of a host, but no line that is only a comment.
+// withoutBlock leaves out the lines of a host, but no line that is only a comment. At the end of the file the blank line before it goes
+// as well, so that adding and removing leaves nothing.
 func withoutBlock(text, name string) string {
 	var b strings.Builder
 	inside := false
@@ -224,6 +225,9 @@ func withoutBlock(text, name string) string {
 		if !inside || strings.HasPrefix(strings.TrimSpace(line), "#") {
 			b.WriteString(line)
 		}
+	}
+	if left := b.String(); inside && strings.HasSuffix(left, "\n\n") {
+		return left[:len(left)-1]
 	}
 	return b.String()
 }
