@@ -95,9 +95,9 @@ func (p *parts) open(ctx context.Context, self daemon.Hello) (http.Handler, erro
 		k.home = daemon.HomeAt(daemon.Kaval, filepath.Join(p.home.Dir, "kaval", daemon.Kaval.Socket), p.root)
 		k.moved = true
 	}
-	supervisor := supervise.New(supervise.Options{Start: k.start, Hello: k.hello, Log: log})
+	supervisor := supervise.New(supervise.Options{Start: k.start, Hello: k.hello, Upgrade: k.upgrade, Log: log})
 	p.workspace = workspace.New(workspace.Options{
-		Kaval: supervisor, Status: supervisor.Status, Instance: supervisor.Instance, Store: store,
+		Kaval: supervisor, Status: supervisor.Status, Instance: supervisor.Instance, Upgrade: supervisor.Upgrade, Store: store,
 		Environ: daemon.DetachedEnv(p.env.Environ), Version: version.Version, Log: log,
 	})
 	p.running.Go(func() { supervisor.Run(ctx) })
@@ -145,16 +145,28 @@ func (k kavalOf) start(ctx context.Context) (kaval.Host, supervise.Facts, error)
 	return kavalrpc.NewClient(daemon.Unix(hello.Socket)), facts(hello), nil
 }
 
+// upgrade makes the kaval that runs this padi's build.
+func (k kavalOf) upgrade(ctx context.Context) error {
+	c := kavalrpc.NewClient(daemon.Unix(k.socket()))
+	defer c.Close()
+	_, err := c.Upgrade(ctx, filepath.Join(k.tools, "kaval"))
+	return err
+}
+
 // hello asks whoever answers at kaval's address.
 func (k kavalOf) hello(ctx context.Context) (supervise.Facts, error) {
+	hello, err := daemon.ReadHello(ctx, daemon.Unix(k.socket()))
+	return facts(hello), err
+}
+
+func (k kavalOf) socket() string {
 	socket := k.home.Socket()
 	if !k.moved { // one from another login may live in another runtime directory
 		if found, err := daemon.Find(daemon.Kaval, daemon.Want{StateRoot: k.root, Getenv: k.env.Getenv}); err == nil {
 			socket = found.Socket
 		}
 	}
-	hello, err := daemon.ReadHello(ctx, daemon.Unix(socket))
-	return facts(hello), err
+	return socket
 }
 
 func facts(h daemon.Hello) supervise.Facts {

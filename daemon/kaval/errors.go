@@ -33,6 +33,7 @@ var codes = []struct {
 	{"survivors", ErrSurvivors},
 	{"refused", ErrRefused},
 	{"closing", ErrClosing},
+	{"upgrade-failed", ErrUpgrade},
 }
 
 // GoneError is an ErrGone that knows how the terminal ended. It is made by a host; over a wire only its sentence and its being

@@ -18,6 +18,7 @@
 //	GET    /v1/terminals/{id}/wait         idleMs match after timeoutMs → WaitResult
 //	GET    /v1/terminals/{id}/attach       cols rows from input → WebSocket
 //	GET    /v1/watch                       NDJSON of Event, until either side ends it
+//	POST   /v1/upgrade                     {"executable"} → Hello of the build that took over; it is the daemon's own, like hello
 //
 // An error is application/problem+json with the code of kaval.Code and a sentence. A mutating request may carry an
 // Idempotency-Key and may then be sent again. A wait that the daemon's end cuts short answers with result closed.
@@ -60,6 +61,8 @@ var statuses = map[string]int{
 	"survivors":    http.StatusConflict,
 	"refused":      http.StatusConflict,
 	"closing":      http.StatusServiceUnavailable,
+
+	"upgrade-failed": http.StatusConflict,
 }
 
 // Handler serves a host. The routes that every daemon has (hello, drain, upgrade) are not among these.

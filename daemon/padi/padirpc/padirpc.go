@@ -16,6 +16,7 @@
 //	GET    /v1/terminals/{id}/wait      ?until=a,b&idleMs&match&after&timeoutMs → WaitResult
 //	GET    /v1/watch                    Events, one a line, until either side goes
 //	GET    /v1/kaval                    KavalStatus
+//	POST   /v1/kaval/upgrade            {} → KavalStatus; kaval is padi's own build then, with every terminal as it was
 //	POST   /v1/forward                  ?port; 101, then the bytes of a connection to that port of the loopback
 //
 // An error is application/problem+json: {"code","detail","status"}, and "landed" (a Created) when a create failed half way.
@@ -47,6 +48,7 @@ var statuses = map[string]int{
 	"spawn-failed": http.StatusUnprocessableEntity, "worktree-failed": http.StatusUnprocessableEntity,
 	"port-closed": http.StatusBadGateway, "no-forward": http.StatusNotImplemented,
 	"kaval-down": http.StatusServiceUnavailable, "closing": http.StatusServiceUnavailable,
+	"upgrade-failed": http.StatusConflict,
 }
 
 // toProblem is the wire form of an error. What was done half way must not be done again by a repetition of the request, so its

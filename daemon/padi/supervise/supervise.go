@@ -33,7 +33,9 @@ type Options struct {
 	Start func(ctx context.Context) (kaval.Host, Facts, error)
 	// Hello asks whoever answers at kaval's address, over a fresh connection.
 	Hello func(ctx context.Context) (Facts, error)
-	Log   *slog.Logger
+	// Upgrade makes the kaval that runs this padi's build in place. Nil refuses it.
+	Upgrade func(ctx context.Context) error
+	Log     *slog.Logger
 	// Every and Timeout are the time between probes and of one question; 0 means 10 s and 5 s.
 	Every, Timeout time.Duration
 }

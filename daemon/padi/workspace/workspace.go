@@ -39,7 +39,9 @@ type Options struct {
 	// Instance names the kaval process that answers now, so that terminals which ended while the line was lost are told from
 	// those that went with their kaval. Without it every missing terminal is kept, parked.
 	Instance func(ctx context.Context) (string, error)
-	Store    Store // nil keeps nothing
+	// Upgrade makes kaval this padi's build in place. Nil refuses it.
+	Upgrade func(ctx context.Context) (padi.KavalStatus, error)
+	Store   Store // nil keeps nothing
 	// Environ is the environment that terminals get the allowed part of, usually os.Environ().
 	Environ []string
 	// Version is what terminals see as TERM_PROGRAM_VERSION.
