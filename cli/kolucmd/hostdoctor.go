@@ -56,8 +56,8 @@ The exit code is 1 when a step failed.`,
 
 // hostOptions reads the one flag of reaching a host that these verbs take, and looks the host up in the user's list.
 func hostOptions(env *cli.Env, cmd *cobra.Command, host string) (doctor.Options, error) {
-	for _, name := range []string{"host", "socket", "state-root", "group", "timeout-host"} {
-		if f := cmd.Flag(name); f != nil && f.Changed {
+	for _, name := range []string{"host", "group", "all", "socket", "state-root", "timeout-host"} {
+		if f := cmd.InheritedFlags().Lookup(name); f != nil && f.Changed {
 			return doctor.Options{}, fmt.Errorf("--%s is not for this verb: the host is its argument", name)
 		}
 	}
