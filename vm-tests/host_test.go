@@ -245,3 +245,32 @@ func TestUnameThatLies(t *testing.T) {
 		t.Errorf("left: %s", left)
 	}
 }
+
+// TestNixThatRefuses has a host whose nix-daemon does not let the user in, and then one that is down. Doctor says which, and the build
+// goes to the home instead.
+func TestNixThatRefuses(t *testing.T) {
+	s := setup(t)
+	b := s.needBed(t)
+	alias := s.host(t, "nixd/guest", 6)
+	host, _, _ := strings.Cut(alias, "-")
+	const daemons = `d() { for p in /proc/[0-9]*; do read -r c <$p/comm && [ "$c" = nix-daemon ] && echo ${p#/proc/}; done 2>/dev/null || true; }; `
+	for _, tt := range []struct{ name, break_, says string }{
+		{"allowed-users", daemons + `echo "allowed-users = root nix" >>/etc/nix/nix.conf; old=$(d); kill $old; while [ -z "$(d)" ] || [ "$(d)" = "$old" ]; do sleep 0.1; done`, "allowed-users"},
+		{"daemon down", daemons + `sed -i /allowed-users/d /etc/nix/nix.conf; p=$(d); read -r x1 x2 x3 parent rest </proc/$p/stat; kill -9 $parent $p; while [ "$(d)" ]; do sleep 0.1; done`, "does not answer"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newClient(t)
+			b.in(t, host, `for f in /tmp/padi-*/padi.pid /tmp/kaval-*/kaval.pid; do [ -e "$f" ] && read -r pid rest <"$f" && kill "$pid" 2>/dev/null || true; done
+				rm -rf /home/guest/.local/share/kolu /home/guest/.local/state/kolu
+				for p in /nix/store/*-kolu-*; do [ ! -e "$p" ] || nix-store --delete "$p" >/dev/null 2>&1 || true; done`)
+			b.in(t, host, tt.break_)
+			r, code := doctor(t, c, alias)
+			if r.says(t, "nix", "warn", tt.says); code != 0 {
+				t.Errorf("doctor: exit %d", code)
+			}
+			c.ok("padi-tui", "status", "--host", alias)
+			r, _ = doctor(t, c, alias)
+			r.says(t, "build", "ok", "stands at /home/guest/.local/share/kolu/builds/")
+		})
+	}
+}

@@ -45,6 +45,7 @@ func (k *killer) run() {
 	took := k.whole()
 	k.t.Logf("%s: a first verb takes %s", k.alias, took)
 	const kills = 25
+	took = min(took, 2*time.Second) // on a busy machine the moments are the earlier ones, and the whole stays within a minute
 	for i := range kills {
 		k.cold()
 		at := time.Duration((float64(i) + k.random.Float64()) / kills * float64(took))
