@@ -72,6 +72,7 @@ func Each(ctx context.Context, hosts []inventory.Host, o Options, ask func(ctx c
 	for i, h := range hosts {
 		t := &Turn{r: r, index: i, host: h, stood: make(chan struct{}), ended: make(chan struct{})}
 		turns[i] = t
+		r.routes <- struct{}{} // one after another, so that of two names the first mostly comes first; route gives it back
 		wg.Go(func() {
 			t.err = t.run(ctx)
 			close(t.ended)
@@ -144,15 +145,11 @@ func (r *round) failed(t *Turn) {
 	r.Failed(t.Host(), t.err)
 }
 
+// route looks a way up, and gives back the place among the resolving.
 func (r *round) route(ctx context.Context, target string) Route {
+	defer func() { <-r.routes }()
 	own := Route{Doors: []string{target}}
 	if r.Route == nil {
-		return own
-	}
-	select {
-	case r.routes <- struct{}{}:
-		defer func() { <-r.routes }()
-	case <-ctx.Done():
 		return own
 	}
 	route, err := r.Route(ctx, target)
