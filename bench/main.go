@@ -216,7 +216,7 @@ func (b *bench) cold(ctx context.Context, host string) error {
 	defer u.end()
 	const wipe = `exec /bin/sh -c 'for f in /tmp/padi-*/padi.pid /tmp/kaval-*/kaval.pid /run/user/*/padi-*/padi.pid /run/user/*/kaval-*/kaval.pid; do ` +
 		`[ -O "$f" ] && read -r pid rest <"$f" && kill "$pid"; done; ` +
-		`rm -rf ~/.local/share/kolu ~/.local/state/padi /tmp/padi-* /tmp/kaval-*; for r in /nix/store/*-kolu-*; do nix-store --delete "$r"; done; :' >/dev/null 2>&1`
+		`rm -rf ~/.local/share/kolu ~/.local/state/kolu ~/.local/state/padi /tmp/padi-* /tmp/kaval-*; for r in /nix/store/*-kolu-*; do nix-store --delete "$r"; done; :' >/dev/null 2>&1`
 	build, err := os.ReadFile(filepath.Join(b.bin, "kolu"))
 	if err != nil {
 		return err
