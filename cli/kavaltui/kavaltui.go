@@ -37,7 +37,7 @@ func NewWith(env *cli.Env, connect Connect) *cobra.Command {
 	for _, f := range t.flags.Kaval() {
 		root.PersistentFlags().Var(f.Value, f.Name, f.Usage)
 	}
-	root.AddCommand(newList(t), newCreate(t), newSend(t), newWait(t), newSnapshot(t), newHistory(t), newAttach(t), newKill(t))
+	root.AddCommand(newList(t), newCreate(t), newSend(t), newWait(t), newSnapshot(t), newHistory(t), newAttach(t), newKill(t), newUpgrade(t))
 	return root
 }
 
