@@ -34,7 +34,12 @@ func (g *gate) enter(ctx context.Context, aside <-chan struct{}) error {
 		case <-aside:
 			return errAside
 		case <-ctx.Done():
-			return ctx.Err()
+			select {
+			case <-aside: // it came first, maybe
+				return errAside
+			default:
+				return ctx.Err()
+			}
 		}
 	}
 }
