@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -93,7 +94,51 @@ func (o *Options) agentKeys(ctx context.Context, c *config, k *keyring) []xssh.S
 	}
 	conn.SetDeadline(time.Time{}) // signing may wait for a touch
 	k.agent = conn
+	for i, signer := range signers {
+		if able, ok := signer.(xssh.AlgorithmSigner); ok {
+			signers[i] = patient{able, o.notice}
+		}
+	}
 	return signers
+}
+
+// touchAfter is after what time an agent that does not sign is taken to wait for the user.
+const touchAfter = time.Second
+
+// patient is a key of an agent that tells the user when it takes its time.
+type patient struct {
+	xssh.AlgorithmSigner
+	notice func(string)
+}
+
+func (p patient) Sign(rand io.Reader, data []byte) (*xssh.Signature, error) {
+	defer p.tell()()
+	return p.AlgorithmSigner.Sign(rand, data)
+}
+
+func (p patient) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*xssh.Signature, error) {
+	defer p.tell()()
+	return p.AlgorithmSigner.SignWithAlgorithm(rand, data, algorithm)
+}
+
+func (p patient) tell() (stop func()) {
+	key := p.PublicKey()
+	timer := time.AfterFunc(touchAfter, func() { p.notice(waitsForTouch(key.Type() + " " + xssh.FingerprintSHA256(key))) })
+	return func() { timer.Stop() }
+}
+
+// waitsForTouch is what the user reads while a key is not used yet.
+func waitsForTouch(key string) string {
+	return "waiting for the key " + key + ": touch it if it has a button, or look for a question of the agent"
+}
+
+// loginRemedy is what helps when a server refuses every key and would take the methods of detail.
+func loginRemedy(detail string) string {
+	if strings.Contains(detail, "keyboard-interactive") {
+		return "check with `ssh HOST true`; a key is needed, passwords and codes are never asked for, but a connection that you have opened " +
+			"is used: `ssh -M HOST` with a ControlPath in ~/.ssh/config"
+	}
+	return "check with `ssh HOST true`; a key is needed, passwords are never asked for"
 }
 
 // file reads a key file; one that is not there is nothing to speak of.

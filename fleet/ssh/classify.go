@@ -43,7 +43,7 @@ var rules = sync.OnceValue(func() []rule {
 		{re(`(?:@(\S+): )?()Too many authentication failures`), fault.Auth, "auth", "the server refused every key it was offered before the right one came",
 			"set IdentitiesOnly and IdentityFile for HOST in ~/.ssh/config", false},
 		{re(`(?m)^(?:\S+@)?(\S+): (Permission denied \(.*\))`), fault.Auth, "auth", "$2",
-			"check with `ssh HOST true`; a key is needed, passwords are never asked for", false},
+			"", false},
 		{re(`connect to host (\S+) port (\d+): (.*)`), fault.Unreachable, "connect", "port $2: $3",
 			"check that the host is up and that sshd listens there", false},
 		{re(`()stdio forwarding failed|()channel \d+: open failed: (.*)`), fault.Unreachable, "connect", "the jump host cannot reach it: $3",
@@ -86,6 +86,9 @@ func classify(stderr string, names []string) *fault.Error {
 		}
 		f.Detail = fault.Printable(string(r.pattern.ExpandString(nil, strings.NewReplacer("$0", "${0}", "$2", "${2}", "$3", "${3}").Replace(f.Detail), stderr, m)), 300)
 		f.Detail = strings.ToLower(f.Detail[:1]) + f.Detail[1:]
+		if r.remedy == "" {
+			f.Remedy = loginRemedy(f.Detail)
+		}
 		switch r.code {
 		case fault.ConfigError:
 			f.Who = fault.Local

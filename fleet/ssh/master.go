@@ -284,8 +284,15 @@ func (o *Options) runMaster(ctx context.Context, t Target, path string) error {
 
 func (o *Options) listen(r *os.File, said *tail) {
 	lines := bufio.NewReaderSize(r, 4<<10)
+	touch := time.AfterFunc(time.Hour, func() {}) // for a key that is asked to sign and does not
+	defer func() { touch.Stop() }()
 	for {
 		line, err := lines.ReadSlice('\n')
+		touch.Stop()
+		if m := accepted().FindSubmatch(line); m != nil {
+			text := waitsForTouch(fault.Printable(string(m[1])+string(m[2]), 200))
+			touch = time.AfterFunc(touchAfter, func() { o.notice(text) })
+		}
 		if chatter().Match(line) {
 			line = nil
 		}
@@ -301,6 +308,9 @@ func (o *Options) listen(r *os.File, said *tail) {
 
 // chatter is what -v adds.
 var chatter = lazy(`^debug\d: |^OpenSSH_|^Authenticated to .* using |^Transferred: sent |^Bytes per second: `)
+
+// accepted is what -v says before a key of an agent, or one that is a device, signs.
+var accepted = lazy(`^debug\d: Server accepts key: .*?(?:(\S+-SK SHA256:\S+)|(\S+ SHA256:\S+) .*agent)`)
 
 var localMaster = lazy(`(?i)ControlPath|ControlSocket|unix_listener|muxserver|cannot bind to path`)
 

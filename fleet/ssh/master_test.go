@@ -42,6 +42,7 @@ func sshd(t *testing.T, conf string, extra ...string) *site {
 	log := &tail{}
 	cmd := exec.Command(program, "-D", "-e", "-f", filepath.Join(s.dir, "sshd_config"))
 	cmd.Stderr = log
+	cmd.WaitDelay = 2 * time.Second // sessions may hold it
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

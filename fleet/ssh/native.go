@@ -265,7 +265,7 @@ func (o *Options) loginFault(ctx context.Context, a *attempt, err error) error {
 func (o *Options) refused(f *fault.Error, a *attempt) {
 	f.Code, f.Stage = fault.Auth, "auth"
 	f.Detail = fmt.Sprintf("permission denied (%s), %d keys offered", strings.Join(a.methods, ","), len(a.keys.signers))
-	f.Remedy = "check with `ssh HOST true`; a key is needed, passwords are never asked for"
+	f.Remedy = loginRemedy(f.Detail)
 	switch {
 	case len(a.keys.locked) > 0:
 		f.Detail += "; " + a.keys.locked[0] + " is encrypted and not in an agent"

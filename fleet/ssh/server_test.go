@@ -70,6 +70,7 @@ type serverOptions struct {
 	user     xssh.PublicKey           // the key that may log in; nil refuses all
 	onConn   func(net.Conn, int) bool // true: it has dealt with the connection
 	noExec   bool
+	ask      func(xssh.KeyboardInteractiveChallenge) error // nil asks nothing
 }
 
 func serve(t *testing.T, o serverOptions) *server {
@@ -86,6 +87,11 @@ func serve(t *testing.T, o serverOptions) *server {
 		}
 		return nil, errors.New("no")
 	}}
+	if o.ask != nil {
+		conf.KeyboardInteractiveCallback = func(_ xssh.ConnMetadata, ask xssh.KeyboardInteractiveChallenge) (*xssh.Permissions, error) {
+			return nil, o.ask(ask)
+		}
+	}
 	for _, k := range o.hostKeys {
 		conf.AddHostKey(k)
 	}
