@@ -1,1 +1,1 @@
-"sha256-rSdhYdMEkaeSpHAk3Dh8b5GcjUNccRzw1pZx7go2RWE="
+"sha256-9fk7G/+wTIkIwtClPLnobtml1QJ1bomLv0plOZo4VLg="
