@@ -38,6 +38,7 @@ func client(r io.Reader, w io.Writer, wait patience) (*Mux, error) {
 	go func() { // ends with the session
 		<-l.session.CloseChan()
 		l.pipe.Close()
+		l.pace.close()
 		close(m.done)
 	}()
 	return m, nil
@@ -56,7 +57,7 @@ func (m *Mux) Dial(ctx context.Context) (net.Conn, error) {
 	}
 	if !m.link.begin(func() { // OpenStream ends with the session, not with ctx
 		s, err := m.link.session.OpenStream()
-		ch <- opened{&stream{Stream: s, link: m.link, near: true}, err}
+		ch <- opened{newStream(s, m.link, true), err}
 	}) {
 		return nil, m.lost()
 	}

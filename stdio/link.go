@@ -16,6 +16,11 @@ import (
 type link struct {
 	pipe    *pipe
 	session *yamux.Session
+	pace    *pacer
+	marks   chan struct{} // holds one: a mark is due
+	marking sync.Mutex
+	first   *yamux.Stream // with marking: the stream of the marks
+	mark    byte
 	work    sync.WaitGroup // everything that ends with the session
 
 	mu   sync.Mutex
@@ -24,11 +29,13 @@ type link struct {
 	said atomic.Pointer[string] // yamux's last complaint
 }
 
-// streamWindow bounds what one stream may hold unread. It is also the most that a stream carries in one round trip.
-const streamWindow = 1 << 20
+// streamWindow bounds what one stream may hold unread. It is also the most that a stream carries in one round trip; what is really on
+// the way is the pacer's to say.
+const streamWindow = 4 << 20
 
 func newLink(r io.Reader, w io.Writer, near bool) (*link, error) {
-	l := &link{pipe: newPipe(r, w)}
+	l := &link{pipe: newPipe(r, w), marks: make(chan struct{}, 1)}
+	l.pace = newPacer(l.now, func() { l.marks <- struct{}{} })
 	conf := yamux.DefaultConfig()
 	conf.EnableKeepAlive = false
 	conf.AcceptBacklog = 256
@@ -51,6 +58,42 @@ func newLink(r io.Reader, w io.Writer, near bool) (*link, error) {
 	return l, nil
 }
 
+// now is the time since the link began.
+func (l *link) now() time.Duration { return time.Since(l.pipe.start) }
+
+// The bytes of the first stream: what the near end asks, and the marks of both ends, each sent back by the other.
+const (
+	byteAsk  = '?'
+	nearMark = 'M'
+	farMark  = 'm'
+)
+
+// sendMarks puts the marks that are asked for on the first stream, until the session ends.
+func (l *link) sendMarks(s *yamux.Stream, mark byte) {
+	l.marking.Lock()
+	l.first, l.mark = s, mark
+	l.marking.Unlock()
+	for {
+		select {
+		case <-l.marks:
+			l.pace.asking()
+			l.sendMark()
+		case <-l.session.CloseChan():
+			return
+		}
+	}
+}
+
+// sendMark puts a mark on the wire behind everything that was written.
+func (l *link) sendMark() {
+	l.marking.Lock()
+	defer l.marking.Unlock()
+	if l.first != nil {
+		l.pace.marked()
+		_, _ = l.first.Write([]byte{l.mark}) // it fails with the session alone
+	}
+}
+
 type writerFunc func([]byte)
 
 func (f writerFunc) Write(b []byte) (int, error) { f(b); return len(b), nil }
@@ -70,6 +113,7 @@ func (l *link) fail(why error) {
 	}
 	l.mu.Unlock()
 	l.pipe.Close() // yamux's Close waits for its loops, which this ends
+	l.pace.close()
 }
 
 // cause is why the link ended: our reason, yamux's, or nil.
@@ -99,6 +143,7 @@ func (l *link) begin(f func()) bool {
 // close ends the session and waits for all that belongs to it.
 func (l *link) close() {
 	l.pipe.Close()
+	l.pace.close()
 	// A read of a stream spins from the moment that yamux closes the session until its loop has ended, so the loop ends first; it
 	// closes the session itself.
 	select {

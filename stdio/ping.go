@@ -41,6 +41,7 @@ func (p *pinger) run() {
 	p.link.work.Go(p.write)
 	p.link.work.Go(p.read)
 	p.link.work.Go(p.watch)
+	p.link.work.Go(func() { p.link.sendMarks(p.s, nearMark) })
 	p.question() // the first answer measures the line
 }
 
@@ -56,7 +57,7 @@ func (p *pinger) write() {
 	for {
 		select {
 		case <-p.ask:
-			if _, err := p.s.Write([]byte{'?'}); err != nil {
+			if _, err := p.s.Write([]byte{byteAsk}); err != nil {
 				return
 			}
 		case <-p.link.session.CloseChan():
@@ -66,15 +67,33 @@ func (p *pinger) write() {
 }
 
 func (p *pinger) read() {
-	var b [1]byte
+	var b [64]byte
 	for {
-		if _, err := p.s.Read(b[:]); err != nil {
+		n, err := p.s.Read(b[:])
+		if err != nil {
 			return
 		}
+		for _, c := range b[:n] {
+			if err := p.take(c); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (p *pinger) take(c byte) error {
+	switch c {
+	case nearMark:
+		p.link.pace.returned()
+	case farMark:
+		_, err := p.s.Write([]byte{c})
+		return err
+	default:
 		if at := p.sent.Swap(0); at != 0 {
 			p.round.Store(p.now() - at)
 		}
 	}
+	return nil
 }
 
 func (p *pinger) watch() {

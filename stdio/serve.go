@@ -32,7 +32,8 @@ func serve(ctx context.Context, r io.Reader, w io.Writer, dial func(context.Cont
 	stop := context.AfterFunc(ctx, func() { l.fail(context.Cause(ctx)) })
 	defer stop()
 	if first, err := l.session.AcceptStream(); err == nil {
-		l.work.Go(func() { echo(first) })
+		l.work.Go(func() { echo(first, l.pace.returned) })
+		l.work.Go(func() { l.sendMarks(first, farMark) })
 		l.work.Go(func() { watchFront(l, wait.front) })
 	}
 	slots := make(chan struct{}, maxConns)
@@ -41,7 +42,7 @@ func serve(ctx context.Context, r io.Reader, w io.Writer, dial func(context.Cont
 		if err != nil {
 			return endOf(l, err)
 		}
-		conn := &stream{Stream: s, link: l}
+		conn := newStream(s, l, false)
 		select {
 		case slots <- struct{}{}:
 			l.work.Go(func() {
@@ -68,7 +69,8 @@ func endOf(l *link, err error) error {
 	return fmt.Errorf("serve link: %w", err)
 }
 
-func echo(s *yamux.Stream) {
+// echo sends back what is not a mark of our own.
+func echo(s *yamux.Stream, returned func()) {
 	var b [64]byte
 	for {
 		n, err := s.Read(b[:])
@@ -76,7 +78,15 @@ func echo(s *yamux.Stream) {
 			s.Close()
 			return
 		}
-		if _, err := s.Write(b[:n]); err != nil {
+		back := b[:0]
+		for _, c := range b[:n] {
+			if c == farMark {
+				returned()
+			} else {
+				back = append(back, c)
+			}
+		}
+		if _, err := s.Write(back); err != nil {
 			return
 		}
 	}

@@ -42,6 +42,15 @@ type stream struct {
 	err    error
 
 	drains sync.Once
+	closed chan struct{} // no more is written
+	ending sync.Once
+
+	writing sync.Mutex
+	flow    flow
+}
+
+func newStream(s *yamux.Stream, l *link, near bool) *stream {
+	return &stream{Stream: s, link: l, near: near, closed: make(chan struct{})}
 }
 
 func (s *stream) Read(b []byte) (int, error) {
@@ -89,10 +98,20 @@ func writeStatus(w io.Writer, dialErr error) error {
 	return err
 }
 
+// Write puts b on the wire in small frames, as the line carries them.
 func (s *stream) Write(b []byte) (int, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	total := 0
 	for len(b) > 0 {
-		n, err := s.Stream.Write(b[:min(len(b), chunk)])
+		part := b[:min(len(b), s.link.pace.frame())]
+		if !s.link.pace.admit(len(part), s.flow.add(s.link.now(), len(part)), s.closed) {
+			return total, s.explain(yamux.ErrStreamClosed)
+		}
+		n, err := s.Stream.Write(part)
+		if s.link.pace.wrote(len(part)) {
+			s.link.sendMark()
+		}
 		total += n
 		if errors.Is(err, yamux.ErrConnectionWriteTimeout) {
 			s.link.fail(err) // a frame is lost; nothing after it can be trusted
@@ -117,11 +136,14 @@ func (s *stream) explain(err error) error {
 }
 
 // CloseWrite ends our direction; reads go on until the other end closes too.
-func (s *stream) CloseWrite() error { return s.Stream.Close() }
+func (s *stream) CloseWrite() error {
+	s.ending.Do(func() { close(s.closed) })
+	return s.Stream.Close()
+}
 
 // Close ends both directions. What still comes is thrown away, so that the other end is never stuck writing.
 func (s *stream) Close() error {
-	err := s.Stream.Close()
+	err := s.CloseWrite()
 	s.drains.Do(func() {
 		s.Stream.SetReadDeadline(time.Now().Add(drainFor))
 		s.link.begin(func() { io.Copy(io.Discard, s.Stream) })

@@ -53,6 +53,7 @@ var MayImport = map[string][]string{
 	"vm-tests":         {},
 	"vm-tests/testbed": {},
 	"bench":            {},
+	"bench/line":       {"fleet", "fleet/ssh", "daemon/kaval", "daemon/kaval/kavalrpc"},
 	"nix/manifest":     {"provision"},
 }
 
