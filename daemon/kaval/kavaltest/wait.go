@@ -62,7 +62,8 @@ func testMatch(t *testing.T, s *suite) {
 }
 
 func testWaitGone(t *testing.T, s *suite) {
-	id := s.spawn(t, "read x; echo sentinel; exit 5")
+	// Nothing says that a wait has arrived, and one that comes after the end is told only of the end: the pause is for both to arrive.
+	id := s.spawn(t, "read x; sleep 2; echo sentinel; exit 5")
 	waits := map[string]chan kaval.WaitResult{"sentinel": make(chan kaval.WaitResult, 1), "never": make(chan kaval.WaitResult, 1)}
 	for match, result := range waits {
 		go func() {
