@@ -395,3 +395,36 @@ func TestKeystrokeBesideBulk(t *testing.T) {
 	bulk.Close()
 	wg.Wait()
 }
+
+// Readers that stopped keep nobody else waiting, however many they are.
+func TestStoppedReadersHoldNobodyUp(t *testing.T) {
+	const stopped, wanted = 40, 8 << 20
+	m, _ := startLink(t, daemon(t, func(c *net.UnixConn) {
+		var ask [1]byte
+		if _, err := io.ReadFull(c, ask[:]); err != nil {
+			return
+		}
+		block := make([]byte, 64<<10)
+		for {
+			if _, err := c.Write(block); err != nil {
+				return
+			}
+		}
+	}))
+	for range stopped {
+		c := open(t, m)
+		defer c.Close()
+		c.Write([]byte{'.'})
+		if _, err := io.CopyN(io.Discard, c, 1); err != nil { // it flows, and nobody reads on
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		c := open(t, m)
+		c.Write([]byte{'.'})
+		if n, err := io.CopyN(io.Discard, c, wanted); err != nil {
+			t.Fatalf("after %d of %d bytes: %v", n, wanted, err)
+		}
+		c.Close()
+	}
+}

@@ -61,7 +61,8 @@ const (
 	frameTime = 4 * time.Millisecond // that one frame of bulk may take
 	leastSize = 2 << 10
 	rttFresh  = 10 * time.Second
-	bulkShare = 10 // of the bound, one part in so many is bulk's, whatever else is going on
+	stuckFor  = 200 * time.Millisecond // after which a frame that is not on the wire gives its room back
+	bulkShare = 10                     // of the bound, one part in so many is bulk's, whatever else is going on
 )
 
 func newPacer(now func() time.Duration, ask func()) *pacer { return &pacer{now: now, ask: ask} }
@@ -169,11 +170,40 @@ func (p *pacer) serveLocked() {
 	}
 }
 
-// wrote says that n admitted bytes are on the wire. With true, the caller puts a mark behind them.
-func (p *pacer) wrote(n int) (markNow bool) {
+// frameOut is one admitted frame between its admission and its being on the wire.
+type frameOut struct {
+	n    int64
+	bulk bool
+	back bool // its room was given back
+	done bool
+}
+
+// giveBack frees the room of a frame that is not on the wire yet because the reader of its stream takes nothing. Without that, a
+// few readers that stopped would keep everybody else's bulk waiting.
+func (p *pacer) giveBack(f *frameOut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.written += int64(n)
+	if f.done || p.closed {
+		return
+	}
+	f.back = true
+	p.admitted -= f.n
+	if f.bulk {
+		p.bulk = max(0, p.bulk-f.n)
+	}
+	p.serveLocked()
+	p.markLocked()
+}
+
+// wrote says that an admitted frame is on the wire. With true, the caller puts a mark behind it.
+func (p *pacer) wrote(f *frameOut) (markNow bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f.done = true
+	if f.back {
+		p.takeLocked(f.n, f.bulk)
+	}
+	p.written += f.n
 	return !p.deaf && p.written-p.markedAt >= max(4<<10, p.limitLocked()/16)
 }
 

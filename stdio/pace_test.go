@@ -112,7 +112,7 @@ func (l *paced) mark() {
 // put sends n admitted bytes.
 func (l *paced) put(n int, arrived func()) {
 	l.send(n+12, arrived)
-	if l.pace.wrote(n) {
+	if l.pace.wrote(&frameOut{n: int64(n)}) {
 		l.mark()
 	}
 }
@@ -215,7 +215,7 @@ func TestPaceWithoutMarks(t *testing.T) {
 			defer close(done)
 			for range 1000 {
 				p.admit(chunk, true, nil)
-				if p.wrote(chunk) {
+				if p.wrote(&frameOut{n: chunk}) {
 					p.marked()
 				}
 			}

@@ -105,11 +105,14 @@ func (s *stream) Write(b []byte) (int, error) {
 	total := 0
 	for len(b) > 0 {
 		part := b[:min(len(b), s.link.pace.frame())]
-		if !s.link.pace.admit(len(part), s.flow.add(s.link.now(), len(part)), s.closed) {
+		out := &frameOut{n: int64(len(part)), bulk: s.flow.add(s.link.now(), len(part))}
+		if !s.link.pace.admit(len(part), out.bulk, s.closed) {
 			return total, s.explain(yamux.ErrStreamClosed)
 		}
+		stuck := time.AfterFunc(stuckFor, func() { s.link.pace.giveBack(out) })
 		n, err := s.Stream.Write(part)
-		if s.link.pace.wrote(len(part)) {
+		stuck.Stop()
+		if s.link.pace.wrote(out) {
 			s.link.sendMark()
 		}
 		total += n
