@@ -237,3 +237,37 @@ func TestPaceWithoutMarks(t *testing.T) {
 		}
 	})
 }
+
+// Frames of readers that stopped take no room from the others for longer than stuckFor.
+func TestStoppedReadersGiveTheirRoomBack(t *testing.T) {
+	pacedLine(t, 1.25e6, 50*time.Millisecond, func(t *testing.T, l *paced) {
+		l.flood()
+		time.Sleep(5 * time.Second)
+		var stuck []*frameOut
+		for range 40 { // more than may be on the way
+			out := &frameOut{n: int64(l.pace.frame()), bulk: true}
+			if !l.pace.admit(int(out.n), true, l.quit) {
+				t.Fatal("not admitted")
+			}
+			stuck = append(stuck, out)
+			time.AfterFunc(stuckFor, func() { l.pace.giveBack(out) })
+		}
+		time.Sleep(time.Second)
+		before := l.count()
+		time.Sleep(10 * time.Second)
+		if rate := float64(l.count()-before) / 10; rate < 0.85*l.rate {
+			t.Errorf("the flood gets %.0f of %.0f bytes a second", rate, l.rate)
+		}
+		for _, out := range stuck { // they go out after all
+			l.send(int(out.n)+12, func() {})
+			if l.pace.wrote(out) {
+				l.mark()
+			}
+		}
+		before = l.count()
+		time.Sleep(10 * time.Second)
+		if rate := float64(l.count()-before) / 10; rate < 0.85*l.rate {
+			t.Errorf("after they went out, the flood gets %.0f of %.0f bytes a second", rate, l.rate)
+		}
+	})
+}
