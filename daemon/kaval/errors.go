@@ -48,6 +48,17 @@ func (e *GoneError) Error() string {
 }
 func (e *GoneError) Unwrap() error { return ErrGone }
 
+// CutShortError is input that was broken off while the program took it, because nobody waits for it any more. It is made by a host.
+type CutShortError struct {
+	Taken, Of int // bytes
+	Err       error
+}
+
+func (e *CutShortError) Error() string {
+	return fmt.Sprintf("%v (the program took %d of %d bytes)", e.Err, e.Taken, e.Of)
+}
+func (e *CutShortError) Unwrap() error { return e.Err }
+
 // Code is the stable code of an error of this contract, or "internal".
 func Code(err error) string {
 	for _, c := range codes {

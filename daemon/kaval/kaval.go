@@ -271,7 +271,8 @@ type Frame struct {
 type Attachment interface {
 	// Next blocks for the next frame. After Exit it gives io.EOF; after Close or the end of ctx, that error.
 	Next(ctx context.Context) (Frame, error)
-	// Write sends input; it may be called while Next blocks.
+	// Write sends input; it may be called while Next blocks. A program that does not read holds it up as long as it likes: what is
+	// typed waits, as at any terminal.
 	Write(ctx context.Context, data []byte) error
 	Resize(ctx context.Context, size Size) error
 	Close() error

@@ -2,7 +2,6 @@ package kavalrpc
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -66,26 +65,33 @@ func (s *server) attach(w http.ResponseWriter, r *http.Request) error {
 		return nil // Accept has answered
 	}
 	conn.SetReadLimit(maxMessage)
-	var in *taken
+	writing, cut := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cut()
+	in := &intake{conn: conn, a: a, writing: writing, cut: cut, room: make(chan struct{}, 1), more: make(chan struct{}, 1)}
 	if word := q.values.Get("input"); word != "" {
-		in = s.inputs.get(string(id(r)) + " " + word)
-		defer s.inputs.put(in)
+		in.taken = s.inputs.get(string(id(r))+" "+word, cut)
+		defer s.inputs.put(in.taken)
 	}
 	s.splice(r.Context(), conn, a, in)
 	return nil
 }
 
 // splice carries an attachment until either side ends it.
-func (s *server) splice(ctx context.Context, conn *websocket.Conn, a kaval.Attachment, in *taken) {
+func (s *server) splice(ctx context.Context, conn *websocket.Conn, a kaval.Attachment, in *intake) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var reader sync.WaitGroup
-	defer reader.Wait()
+	var input sync.WaitGroup
+	defer input.Wait()
 	defer conn.CloseNow()
-	if in != nil && in.tell(ctx, conn) != nil {
+	if in.taken != nil && in.taken.tell(ctx, conn) != nil {
 		return
 	}
-	reader.Go(func() { cancel(takeInput(ctx, conn, a, in)) })
+	input.Go(func() { cancel(in.read(ctx)) })
+	input.Go(func() {
+		if err := in.write(ctx); err != nil {
+			cancel(err)
+		}
+	})
 	err := sendFrames(ctx, conn, a)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, io.EOF) {
 		err = cause
@@ -117,27 +123,6 @@ func sendFrames(ctx context.Context, conn *websocket.Conn, a kaval.Attachment) e
 		}
 		buf = appendFrame(buf[:0], frame)
 		if err := conn.Write(ctx, websocket.MessageBinary, buf); err != nil {
-			return err
-		}
-	}
-}
-
-// takeInput passes on what the client sends, until it ends.
-func takeInput(ctx context.Context, conn *websocket.Conn, a kaval.Attachment, in *taken) error {
-	for {
-		_, msg, err := conn.Read(ctx)
-		if err != nil {
-			return err
-		}
-		switch {
-		case len(msg) > 0 && msg[0] == tagInput:
-			err = a.Write(ctx, msg[1:])
-		case len(msg) >= 5 && msg[0] == tagResized:
-			err = a.Resize(ctx, parseSize(msg[1:]))
-		case len(msg) >= 9 && msg[0] == tagNumbered && in != nil:
-			err = in.write(ctx, conn, a, int64(binary.BigEndian.Uint64(msg[1:])), msg[9:])
-		}
-		if err != nil && !errors.Is(err, kaval.ErrGone) { // Exit comes by itself
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package kavalrpc
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,9 +38,12 @@ type taken struct {
 	// guarded by inputs.mu
 	users int
 	left  time.Time // when the last user went
+	cut   func()    // breaks off what the last connection writes
 }
 
-func (l *inputs) get(key string) *taken {
+// get gives the input of a client that has a new connection; cut breaks off what it writes. What an earlier connection writes is
+// broken off: the client sends the rest again.
+func (l *inputs) get(key string, cut func()) *taken {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.known[key]
@@ -48,7 +52,11 @@ func (l *inputs) get(key string) *taken {
 		t = &taken{turn: make(chan struct{}, 1)}
 		l.known[key] = t
 	}
+	if t.users > 0 && t.cut != nil {
+		t.cut()
+	}
 	t.users++
+	t.cut = cut
 	return t
 }
 
@@ -101,15 +109,16 @@ func sendTaken(ctx context.Context, conn *websocket.Conn, n int64) error {
 
 // write passes on what was not taken yet of the bytes from a place on. What the terminal refuses counts as taken: it is not
 // offered twice.
-func (t *taken) write(ctx context.Context, conn *websocket.Conn, a kaval.Attachment, from int64, data []byte) error {
-	if err := t.take(ctx); err != nil {
+// writing bounds the write, and ctx what is told of it.
+func (t *taken) write(ctx, writing context.Context, conn *websocket.Conn, a kaval.Attachment, from int64, data []byte) error {
+	if err := t.take(writing); err != nil {
 		return err
 	}
-	n, err := t.pass(ctx, a, from, data)
+	n, err := t.pass(writing, a, from, data)
 	t.mark.Store(t.count)
 	<-t.turn
-	if err != nil {
-		return err
+	if err != nil || ctx.Err() != nil {
+		return err // nobody is there to be told
 	}
 	return sendTaken(ctx, conn, n)
 }
@@ -122,8 +131,11 @@ func (t *taken) pass(ctx context.Context, a kaval.Attachment, from int64, data [
 	case end <= t.count:
 		return t.count, nil
 	}
-	data = data[t.count-from:]
+	err := a.Write(ctx, data[t.count-from:])
+	if cut, ok := errors.AsType[*kaval.CutShortError](err); ok {
+		t.count += int64(cut.Taken)
+		return t.count, err
+	}
 	t.count = end
-	// A connection that breaks does not break off what was taken over it.
-	return end, a.Write(context.WithoutCancel(ctx), data)
+	return end, err
 }

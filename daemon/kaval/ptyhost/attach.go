@@ -183,6 +183,7 @@ func (t *terminal) markAfter(seq uint64) (mark, bool) {
 	return mark{}, false
 }
 
+// Write waits for a program that does not read, as long as there is the attachment.
 func (a *attachment) Write(ctx context.Context, data []byte) error {
 	if len(data) > kaval.MaxInput {
 		return kaval.Invalidf("input of %d bytes is more than %d", len(data), kaval.MaxInput)
@@ -194,7 +195,21 @@ func (a *attachment) Write(ctx context.Context, data []byte) error {
 		return a.t.goneNow()
 	default:
 	}
-	return a.t.write(ctx, data)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	written := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-a.closed:
+			cancel()
+		case <-written:
+		}
+	})
+	err := a.t.write(ctx, data, 0)
+	close(written)
+	watch.Wait()
+	return err
 }
 
 func (a *attachment) Resize(ctx context.Context, size kaval.Size) error {

@@ -118,7 +118,7 @@ func (t *terminal) takeBack() {
 }
 
 func (t *terminal) writeLate(data []byte) {
-	if err := t.write(context.Background(), data); err != nil {
+	if err := t.write(context.Background(), data, kaval.WriteDeadline); err != nil {
 		t.host.log.Warn("input from before an upgrade", "terminal", t.id, "err", err)
 	}
 }
@@ -372,7 +372,7 @@ func Resume(o Options, s *State, late map[kaval.TerminalID][]byte) *Host {
 			t.lane <- struct{}{} // before anyone else's input
 			h.readers.Go(func() {
 				defer func() { <-t.lane }()
-				if err := t.writeInTurn(context.Background(), data); err != nil {
+				if err := t.writeInTurn(context.Background(), data, kaval.WriteDeadline); err != nil {
 					h.log.Warn("input from before an upgrade", "terminal", t.id, "err", err)
 				}
 			})

@@ -23,40 +23,52 @@ func (h *Host) Write(ctx context.Context, id kaval.TerminalID, in kaval.Input) e
 	if err != nil {
 		return err
 	}
-	return t.write(ctx, in.Data)
+	return t.write(ctx, in.Data, kaval.WriteDeadline)
 }
 
-// write waits for its turn and writes, each for at most kaval.WriteDeadline without any progress.
-func (t *terminal) write(ctx context.Context, data []byte) error {
+// write waits for its turn and writes, each for at most limit without any progress; 0 is no limit.
+func (t *terminal) write(ctx context.Context, data []byte, limit time.Duration) error {
 	if err := t.host.writes.enter(ctx, nil); err != nil {
-		return err
+		return cutShort(err, 0, len(data))
 	}
 	defer t.host.writes.leave()
-	turn := time.NewTimer(kaval.WriteDeadline)
-	defer turn.Stop()
+	var late <-chan time.Time
+	if limit > 0 {
+		turn := time.NewTimer(limit)
+		defer turn.Stop()
+		late = turn.C
+	}
 	select {
 	case t.lane <- struct{}{}:
 		defer func() { <-t.lane }()
 	case <-t.done:
 		return t.goneNow()
-	case <-turn.C:
+	case <-late:
 		return stalled(t.id, 0, len(data), "an earlier input is still being read")
 	case <-ctx.Done():
-		return ctx.Err()
+		return cutShort(ctx.Err(), 0, len(data))
 	}
-	return t.writeInTurn(ctx, data)
+	return t.writeInTurn(ctx, data, limit)
 }
 
 // writeStep is how many bytes are written under one deadline.
 const writeStep = 4 << 10
 
-func (t *terminal) writeInTurn(ctx context.Context, data []byte) error {
+func (t *terminal) writeInTurn(ctx context.Context, data []byte, limit time.Duration) error {
 	if n := longestLine(data); n > pty.MaxLine && t.proc.Canonical() {
 		return kaval.Invalidf("a line of %d bytes is longer than the %d that terminal %s can take while its program reads by lines; "+
 			"nothing was sent", n, pty.MaxLine, t.id.Short())
 	}
-	stop := context.AfterFunc(ctx, func() { _ = t.proc.Master.SetWriteDeadline(time.Unix(1, 0)) })
-	defer stop()
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		_ = t.proc.Master.SetWriteDeadline(time.Unix(1, 0))
+	})
+	defer func() {
+		if !stop() {
+			<-cut // so that it cuts nobody else's write
+		}
+	}()
 	moving := t.host.movingNow()
 	for taken := 0; taken < len(data); {
 		err := t.io.enter(ctx, moving)
@@ -66,7 +78,7 @@ func (t *terminal) writeInTurn(ctx context.Context, data []byte) error {
 		}
 		n := 0
 		if err == nil {
-			n, err = t.writeStep(ctx, data[taken:min(len(data), taken+writeStep)])
+			n, err = t.writeStep(ctx, data[taken:min(len(data), taken+writeStep)], limit)
 			t.io.leave()
 		}
 		taken += n
@@ -78,10 +90,14 @@ func (t *terminal) writeInTurn(ctx context.Context, data []byte) error {
 }
 
 // writeStep writes some bytes under one deadline. One that a hand-over cut short is no error.
-func (t *terminal) writeStep(ctx context.Context, data []byte) (int, error) {
+func (t *terminal) writeStep(ctx context.Context, data []byte, limit time.Duration) (int, error) {
+	var until time.Time
+	if limit > 0 {
+		until = time.Now().Add(limit)
+	}
 	t.deadline.Lock()
 	if !t.held {
-		_ = t.proc.Master.SetWriteDeadline(time.Now().Add(kaval.WriteDeadline))
+		_ = t.proc.Master.SetWriteDeadline(until)
 	}
 	t.deadline.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -118,7 +134,7 @@ func longestLine(data []byte) int {
 func (t *terminal) writeError(ctx context.Context, err error, taken, all int) error {
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w (the program took %d of %d bytes)", ctx.Err(), taken, all)
+		return cutShort(ctx.Err(), taken, all)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return stalled(t.id, taken, all, "the program does not read")
 	}
@@ -129,6 +145,10 @@ func (t *terminal) writeError(ctx context.Context, err error, taken, all int) er
 	case <-time.After(drainGrace):
 	}
 	return fmt.Errorf("write to terminal %s: %w", t.id.Short(), err)
+}
+
+func cutShort(err error, taken, all int) error {
+	return &kaval.CutShortError{Taken: taken, Of: all, Err: err}
 }
 
 func stalled(id kaval.TerminalID, taken, all int, why string) error {
@@ -178,7 +198,7 @@ func (t *terminal) writeReplies() {
 			return
 		}
 		// It ends by the write deadline or with the terminal, whose end closes the file under it.
-		if err := t.write(context.Background(), data); err != nil {
+		if err := t.write(context.Background(), data, kaval.WriteDeadline); err != nil {
 			t.host.log.Debug("answer a program's query", "terminal", t.id, "err", err)
 		}
 	}
