@@ -6,7 +6,7 @@
 //
 // # Files of a home
 //
-//	<kind>.pid    the gate: "<pid>\t<start of the process, unix µs>\n"; whoever holds it is the daemon
+//	<kind>.pid    the gate: "<pid>\t<start of the process, unix µs>[\t<ticks>@<boot id>]\n"; whoever holds it is the daemon
 //	state-root    the manifest: the state root that this daemon is keyed to
 //	<socket>      0600, and only the same user's processes are heard
 //	<kind>.log    what a daemon started from elsewhere prints and logs

@@ -19,9 +19,17 @@ var ErrRunning = errors.New("already running")
 type RunningError struct {
 	Gate string
 	PID  int
+	// Socket is where it serves; empty where that follows from the gate, and where it isn't known.
+	Socket string
 }
 
 func (e *RunningError) Error() string {
+	switch {
+	case e.Socket != "":
+		return fmt.Sprintf("already running as pid %d at %s (%s)", e.PID, e.Socket, e.Gate)
+	case e.PID == 0:
+		return "already running, by a process that gives no name (" + e.Gate + ")"
+	}
 	return fmt.Sprintf("already running as pid %d (%s)", e.PID, e.Gate)
 }
 
@@ -39,6 +47,7 @@ type holder struct {
 	content string
 	pid     int
 	started time.Time // zero in the old form, which has only the pid
+	mark    string    // see processMark; empty where the system has none
 }
 
 var errMalformedGate = errors.New("malformed gate")
@@ -69,16 +78,23 @@ func parseGate(content string) (holder, error) {
 		return h, errMalformedGate
 	}
 	h.started = time.UnixMicro(int64(micros))
+	if len(fields) > 2 {
+		h.mark = fields[2]
+	}
 	return h, nil
 }
 
-// alive reports whether the very process that wrote the gate lives. In the old form any process of that pid counts.
+// alive reports whether the very process that wrote the gate lives. In the old form any process of that pid counts. The start is by the
+// wall clock, which may have been set since; the mark is not.
 func (h holder) alive() bool {
 	if !processAlive(h.pid) {
 		return false
 	}
 	if h.started.IsZero() {
 		return true
+	}
+	if now := processMark(h.pid); now != "" && h.mark != "" {
+		return now == h.mark
 	}
 	started, err := processStart(h.pid)
 	return err != nil || started.Sub(h.started).Abs() <= startTolerance
@@ -143,7 +159,7 @@ func claimGate(h Home) (*claim, error) {
 		return nil, fmt.Errorf("lock %s: %w", h.Dir, err)
 	}
 	defer unlock()
-	c := &claim{path: h.Gate(), content: fmt.Sprintf("%d\t%d\n", os.Getpid(), started.UnixMicro())}
+	c := &claim{path: h.Gate(), content: gateContent(os.Getpid(), started)}
 	for attempt := range gateAttempts {
 		err := c.link(attempt)
 		if err == nil {
@@ -157,6 +173,14 @@ func claimGate(h Home) (*claim, error) {
 		}
 	}
 	return nil, fmt.Errorf("claim %s: still contested after %d attempts", c.path, gateAttempts)
+}
+
+func gateContent(pid int, started time.Time) string {
+	content := fmt.Sprintf("%d\t%d", pid, started.UnixMicro())
+	if mark := processMark(pid); mark != "" {
+		content += "\t" + mark
+	}
+	return content + "\n"
 }
 
 func lockDir(dir string) (unlock func(), err error) {
@@ -182,10 +206,10 @@ func flock(f *os.File, how int) error {
 
 func (c *claim) link(attempt int) error {
 	tmp := fmt.Sprintf("%s.tmp.%d.%d", c.path, os.Getpid(), attempt)
+	defer os.Remove(tmp) // also what a full disk leaves of it
 	if err := os.WriteFile(tmp, []byte(c.content), 0o600); err != nil {
 		return err
 	}
-	defer os.Remove(tmp)
 	return os.Link(tmp, c.path)
 }
 

@@ -56,6 +56,8 @@ func TestClaimGate(t *testing.T) {
 		{"process has ended", "999999\t5\n", "dead", true},
 		{"pid was given to another", fmt.Sprintf("%d\t%d\n", os.Getpid(), now-int64(time.Hour/time.Microsecond)), "dead", true},
 		{"clock was set while it serves", fmt.Sprintf("%d\t%d\n", os.Getpid(), now-int64(time.Hour/time.Microsecond)), "serving", false},
+		{"clock was set before it serves", markOf(t, mine, now-int64(time.Hour/time.Microsecond)), "", false},
+		{"of another boot", fmt.Sprintf("%d\t%d\t5@another\n", os.Getpid(), now), "dead", true},
 		{"lives, no socket yet", mine, "", false},
 		{"lives, socket dead", mine, "dead", false},
 		{"a little off", shift(t, mine, -1500*time.Millisecond), "", false},
@@ -95,6 +97,19 @@ func TestClaimGate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// markOf is a gate with another start by the wall clock.
+func markOf(t *testing.T, gate string, micros int64) string {
+	t.Helper()
+	h, err := parseGate(gate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.mark == "" {
+		return gate // here the start of a process doesn't move with the clock
+	}
+	return fmt.Sprintf("%d\t%d\t%s\n", h.pid, micros, h.mark)
 }
 
 func shift(t *testing.T, gate string, d time.Duration) string {

@@ -173,7 +173,7 @@ func ownGate(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%d\t%d\n", os.Getpid(), started.UnixMicro())
+	return gateContent(os.Getpid(), started)
 }
 
 func TestScan(t *testing.T) {

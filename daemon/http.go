@@ -89,6 +89,61 @@ func ReadProblem(resp *http.Response) (code, detail string) {
 	return "", fmt.Sprintf("the daemon answered %s", resp.Status)
 }
 
+// The codes of requests that no route answers: a newer client meets them at an older daemon.
+const (
+	NoRoute  = "no-route"
+	NoMethod = "no-method"
+)
+
+// problems makes problem documents of what a ServeMux itself says: that a route or a method is unknown, or that a path is not clean.
+func problems(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&problemWriter{ResponseWriter: w, request: r}, r)
+	})
+}
+
+type problemWriter struct {
+	http.ResponseWriter
+	request  *http.Request
+	replaced bool
+}
+
+func (w *problemWriter) WriteHeader(status int) {
+	header := w.Header()
+	if header.Get("Content-Type") == problemType {
+		w.ResponseWriter.WriteHeader(status)
+		return
+	}
+	route := w.request.Method + " " + w.request.URL.Path
+	switch {
+	case status == http.StatusNotFound:
+		w.replace(status, NoRoute, "this daemon has no "+route)
+	case status == http.StatusMethodNotAllowed:
+		w.replace(status, NoMethod, "this daemon has no "+route+", only "+header.Get("Allow"))
+	case status >= 300 && status < 400:
+		header.Del("Location")
+		w.replace(http.StatusNotFound, NoRoute, "this daemon has no "+route+", which is not a clean path")
+	default:
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (w *problemWriter) replace(status int, code, detail string) {
+	w.replaced = true
+	w.Header().Del("X-Content-Type-Options")
+	WriteProblem(w.ResponseWriter, status, code, detail)
+}
+
+func (w *problemWriter) Write(p []byte) (int, error) {
+	if w.replaced {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *problemWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 // limitBodies bounds what a request may carry.
 func limitBodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

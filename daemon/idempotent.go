@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"maps"
@@ -29,7 +31,7 @@ const (
 )
 
 // Idempotent makes requests that carry an Idempotency-Key safe to send again: the same method, path and key get the
-// answer of the first time for 15 minutes, and a duplicate that comes while the first still runs waits for its end. The first
+// answer of the first time for 15 minutes (with another body or query they are refused, with the code "key-reused"), and a duplicate that comes while the first still runs waits for its end. The first
 // runs to its end even when its client has gone. Server errors are not remembered.
 func Idempotent(next http.Handler) http.Handler { return NewMemory().Idempotent(next) }
 
@@ -53,8 +55,14 @@ func (m *Memory) Idempotent(next http.Handler) http.Handler {
 			return // not done and not remembered: half a request is none
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		m.serve(w, r, key, next)
+		m.serve(w, r, key, digestOf(r.URL.RawQuery, body), next)
 	})
+}
+
+// digestOf tells one request from another with the same path.
+func digestOf(query string, body []byte) string {
+	sum := sha256.Sum256(append([]byte(query+"\n"), body...))
+	return hex.EncodeToString(sum[:])
 }
 
 // Memory is the answers to requests that carried a key. It can go on in another build of the daemon: see [Memory.MarshalJSON].
@@ -78,7 +86,8 @@ type savedMemory struct {
 type savedAnswer struct {
 	Path   string      `json:"path"`
 	Key    string      `json:"key"`
-	At     int64       `json:"at"` // milliseconds since 1970
+	Digest string      `json:"digest,omitempty"` // of what was asked; a build before this one did not know it
+	At     int64       `json:"at"`               // milliseconds since 1970
 	Status int         `json:"status"`
 	Header http.Header `json:"header,omitempty"`
 	Body   []byte      `json:"body,omitempty"`
@@ -92,7 +101,7 @@ func (m *Memory) MarshalJSON() ([]byte, error) {
 	for _, p := range m.paths {
 		for _, a := range p.order {
 			if a.finished() && a.kept {
-				saved.Answers = append(saved.Answers, savedAnswer{a.path, a.key, a.at.UnixMilli(), a.status, a.header, a.body.Bytes()})
+				saved.Answers = append(saved.Answers, savedAnswer{a.path, a.key, a.digest, a.at.UnixMilli(), a.status, a.header, a.body.Bytes()})
 			}
 		}
 	}
@@ -107,7 +116,7 @@ func (m *Memory) UnmarshalJSON(data []byte) error {
 	}
 	m.name = saved.Name
 	for _, s := range saved.Answers {
-		a, first := m.claim(s.Path, s.Key)
+		a, first := m.claim(s.Path, s.Key, s.Digest)
 		if !first {
 			continue
 		}
@@ -126,6 +135,7 @@ type pathMemory struct {
 
 type answer struct {
 	path, key string
+	digest    string // of what was asked; empty where that isn't known
 	at        time.Time
 	done      chan struct{} // closed when the fields below are final
 	kept      bool
@@ -134,12 +144,16 @@ type answer struct {
 	body      bytes.Buffer
 }
 
-func (m *Memory) serve(w http.ResponseWriter, r *http.Request, key string, next http.Handler) {
+func (m *Memory) serve(w http.ResponseWriter, r *http.Request, key, digest string, next http.Handler) {
 	path := r.Method + " " + r.URL.Path
 	for {
-		a, first := m.claim(path, key)
+		a, first := m.claim(path, key, digest)
 		if first {
 			m.run(a, w, r, next)
+			return
+		}
+		if a.digest != "" && a.digest != digest {
+			WriteProblem(w, http.StatusUnprocessableEntity, "key-reused", "another request with this "+IdempotencyKey+" came before; this one was not done")
 			return
 		}
 		select {
@@ -155,7 +169,7 @@ func (m *Memory) serve(w http.ResponseWriter, r *http.Request, key string, next 
 }
 
 // claim gives the answer that is known or under way, or a new one that the caller must run.
-func (m *Memory) claim(path, key string) (a *answer, first bool) {
+func (m *Memory) claim(path, key, digest string) (a *answer, first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forget()
@@ -167,7 +181,7 @@ func (m *Memory) claim(path, key string) (a *answer, first bool) {
 	if a := p.answers[key]; a != nil {
 		return a, false
 	}
-	a = &answer{path: path, key: key, at: time.Now(), done: make(chan struct{}), header: http.Header{}}
+	a = &answer{path: path, key: key, digest: digest, at: time.Now(), done: make(chan struct{}), header: http.Header{}}
 	p.answers[key] = a
 	p.order = append(p.order, a)
 	return a, true

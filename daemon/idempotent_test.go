@@ -65,6 +65,36 @@ func TestIdempotent(t *testing.T) {
 	}
 }
 
+func TestAKeyIsForOneRequest(t *testing.T) {
+	next, done := counter(200)
+	m := NewMemory()
+	h := m.Idempotent(next)
+	post(h, "POST", "/a", "k", "x")
+	saved, err := m.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var after Memory
+	after.paths = map[string]*pathMemory{}
+	if err := after.UnmarshalJSON(saved); err != nil {
+		t.Fatal(err)
+	}
+	for name, h := range map[string]http.Handler{"this build": h, "the build after": after.Idempotent(next)} {
+		for _, other := range []struct{ path, body string }{{"/a", "y"}, {"/a?force=1", "x"}} {
+			got := post(h, "POST", other.path, "k", other.body)
+			if code, _ := ReadProblem(got.Result()); got.Code != 422 || code != "key-reused" {
+				t.Errorf("%s: %v got %d %s", name, other, got.Code, code)
+			}
+		}
+		if got := post(h, "POST", "/a", "k", "x"); got.Code != 200 || got.Body.String() != "1" {
+			t.Errorf("%s: the same again got %d %q", name, got.Code, got.Body)
+		}
+	}
+	if *done != 1 {
+		t.Errorf("done %d times", *done)
+	}
+}
+
 func TestIdempotentWaitsForTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := 0
@@ -105,7 +135,7 @@ func TestIdempotentIsBounded(t *testing.T) {
 	m := &Memory{paths: map[string]*pathMemory{}}
 	for i := range rememberMost + 10 {
 		w := httptest.NewRecorder()
-		m.serve(w, httptest.NewRequest("POST", "/a", nil), fmt.Sprint(i), next)
+		m.serve(w, httptest.NewRequest("POST", "/a", nil), fmt.Sprint(i), "", next)
 	}
 	if n := len(m.paths["POST /a"].answers); n != rememberMost || *done != rememberMost+10 {
 		t.Errorf("%d answers kept of %d", n, *done)

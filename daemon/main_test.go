@@ -43,6 +43,8 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	case "chatter":
 		os.Exit(chatterRole())
+	case "full":
+		os.Exit(fullRole())
 	case "mute":
 		waitForSignal()
 		os.Exit(0)

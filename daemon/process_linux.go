@@ -26,6 +26,34 @@ func processStart(pid int) (time.Time, error) {
 	return boot.Add(time.Duration(ticks) * clockTick), err
 }
 
+// processMark tells a process from every other of this machine that has had or will have its pid, whatever is done to the clock: the
+// ticks from the boot to its start, and which boot.
+func processMark(pid int) string {
+	fields, err := statFields(pid)
+	boot := bootID()
+	if err != nil || boot == "" {
+		return ""
+	}
+	return fields[19] + "@" + boot
+}
+
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// machineName names this boot of this machine, and the pids that are seen from here.
+func machineName() string {
+	pids, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return bootID()
+	}
+	return bootID() + " " + pids
+}
+
 func zombie(pid int) bool {
 	fields, err := statFields(pid)
 	return err == nil && (fields[0] == "Z" || fields[0] == "X")

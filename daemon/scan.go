@@ -150,7 +150,22 @@ func findRoot(kind Kind, root string, getenv Getenv) (Found, error) {
 			return f, nil
 		}
 	}
-	return Found{}, &NotRunningError{Kind: kind, Home: HomeFor(kind, root, getenv), StateRoot: root}
+	home := HomeFor(kind, root, getenv)
+	if f, ok := findLocked(home); ok {
+		return f, nil
+	}
+	return Found{}, &NotRunningError{Kind: kind, Home: home, StateRoot: root}
+}
+
+// findLocked finds the daemon that the lock of home's state root names, in a runtime directory that is not looked at.
+func findLocked(home Home) (Found, bool) {
+	locked, ok := lockedHome(home)
+	if !ok || checkPrivate(locked.Dir) != nil || !serving(locked.Socket()) {
+		return Found{}, false
+	}
+	f := describe(locked)
+	f.StateRoot, f.Home.StateRoot, f.Label, f.Live = home.StateRoot, home.StateRoot, "kolu @ "+home.StateRoot, true
+	return f, true
 }
 
 func findRunning(kind Kind, getenv Getenv) (Found, error) {
@@ -164,12 +179,15 @@ func findRunning(kind Kind, getenv Getenv) (Found, error) {
 		if rootErr == nil {
 			home = HomeFor(kind, root, getenv)
 		}
+		if f, ok := findLocked(home); ok {
+			return f, nil
+		}
 		return Found{}, &NotRunningError{Kind: kind, Home: home, StateRoot: home.StateRoot}
 	}
 	if f, ok := Primary(live, root); ok {
 		return f, nil
 	}
-	return Found{}, &AmbiguousError{Kind: kind, StateRoot: root, Candidates: live}
+	return Found{}, &AmbiguousError{Kind: kind, StateRoot: root, Candidates: live, NoRoot: rootErr}
 }
 
 // NotRunningError says that no daemon runs where one was looked for. Home is where it would be.
@@ -190,12 +208,20 @@ func (e *NotRunningError) Error() string {
 type AmbiguousError struct {
 	Kind       Kind
 	StateRoot  string // the one looked for
+	NoRoot     error  // why there is none to look for
 	Candidates []Found
 }
 
 func (e *AmbiguousError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %ss are running and none belongs to %s:\n", len(e.Candidates), e.Kind.Name, e.StateRoot)
+	why := "none belongs to " + e.StateRoot
+	if e.StateRoot == "" {
+		why = "nothing says which is meant"
+		if e.NoRoot != nil {
+			why += " (" + e.NoRoot.Error() + ")"
+		}
+	}
+	fmt.Fprintf(&b, "%d %ss are running and %s:\n", len(e.Candidates), e.Kind.Name, why)
 	for _, c := range e.Candidates {
 		if e.Kind == Padi {
 			fmt.Fprintf(&b, "  %s=%s    (%s)\n", e.Kind.SocketVar(), c.Socket, c.StateRoot)

@@ -244,7 +244,7 @@ func (t *tenure) routes(handler http.Handler) http.Handler {
 	if t.Upgrade != nil {
 		mux.HandleFunc("POST /v1/upgrade", t.upgrade)
 	}
-	return t.requests.counted(mux)
+	return t.requests.counted(problems(mux))
 }
 
 func (t *tenure) drain(w http.ResponseWriter, r *http.Request) {

@@ -349,3 +349,42 @@ func TestHelloOfAStranger(t *testing.T) {
 		}
 	}
 }
+
+func TestUnknownRoutesAreProblems(t *testing.T) {
+	w := newWorld(t)
+	c := w.config()
+	c.Open = func(context.Context, Hello) (http.Handler, error) {
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /v1/terminals/{id}", func(w http.ResponseWriter, r *http.Request) {
+			WriteProblem(w, http.StatusNotFound, "no-terminal", "it is gone")
+		})
+		return mux, nil
+	}
+	hello, _ := w.serve(c)
+	client := HTTPClient(Unix(hello.Socket))
+	defer client.CloseIdleConnections()
+	for _, tt := range []struct {
+		method, path string
+		status       int
+		code, says   string
+	}{
+		{"GET", "/v1/nope", 404, NoRoute, "GET /v1/nope"},
+		{"PATCH", "/v1/terminals/x", 405, NoMethod, "GET"},
+		{"GET", "/v1/terminals/../hello", 404, NoRoute, "clean"},
+		{"GET", "/v1/terminals/x", 404, "no-terminal", "it is gone"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), tt.method, "http://daemon"+tt.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, detail := ReadProblem(resp)
+		resp.Body.Close()
+		if resp.StatusCode != tt.status || code != tt.code || !strings.Contains(detail, tt.says) {
+			t.Errorf("%s %s: %d %s %q", tt.method, tt.path, resp.StatusCode, code, detail)
+		}
+	}
+}

@@ -78,6 +78,9 @@ func (c StartConfig) run(ctx context.Context) (Hello, error) {
 		return Hello{}, fmt.Errorf("start %s: %w", c.Name, err)
 	}
 	defer log.Close()
+	if err := checkRoom(c.Home.Dir); err != nil {
+		return Hello{}, fmt.Errorf("start %s: %w", c.Name, err)
+	}
 	ways := c.launchers()
 	for _, way := range ways[:len(ways)-1] {
 		hello, err := c.try(ctx, way, log)
@@ -129,7 +132,11 @@ func (c StartConfig) follow(ctx context.Context, way launcher, p *launched) (Hel
 
 // homes are where the daemon may be.
 func (c StartConfig) homes() []Home {
-	return append([]Home{c.Home}, slices.DeleteFunc(elsewhere(c.Home, c.getenv), func(h Home) bool { return checkPrivate(h.Dir) != nil })...)
+	others := elsewhere(c.Home, c.getenv)
+	if locked, ok := lockedHome(c.Home); ok {
+		others = append(others, locked)
+	}
+	return append([]Home{c.Home}, slices.DeleteFunc(others, func(h Home) bool { return checkPrivate(h.Dir) != nil })...)
 }
 
 // adopt looks for the daemon that runs. An error says that something is there which can't be told.
@@ -194,6 +201,19 @@ func lockStart(ctx context.Context, path string) (unlock func(), err error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// checkRoom refuses a directory on a full disk, where a daemon could not even say that it is full.
+func checkRoom(dir string) error {
+	f, err := os.CreateTemp(dir, "room.tmp.")
+	if err == nil {
+		_, err = f.Write(make([]byte, 4<<10))
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	if noRoom(err) {
+		return fmt.Errorf("no space left on %s", dir)
+	}
+	return err
 }
 
 // freshLog opens a new log and keeps the one before as .old.

@@ -105,9 +105,13 @@ func boundProcess(lookup func(string) (string, bool)) (alive func() bool, err er
 		return nil, fmt.Errorf("%s is not a process id: %q", BindVar, v)
 	}
 	started, startErr := processStart(int(pid))
+	mark := processMark(int(pid))
 	return func() bool {
 		if !processAlive(int(pid)) {
 			return false
+		}
+		if again := processMark(int(pid)); mark != "" && again != "" {
+			return again == mark
 		}
 		now, err := processStart(int(pid))
 		return startErr != nil || err != nil || now.Sub(started).Abs() <= startTolerance

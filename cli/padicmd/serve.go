@@ -37,6 +37,9 @@ func serve(ctx context.Context, env *cli.Env, o options) error {
 			if _, err := front.Tools(home.Dir); err != nil {
 				errs.Warn("tools not made again", "err", err)
 			}
+			if err := p.lock.Name(os.Getpid(), home.Socket()); err != nil {
+				errs.Warn("state root's lock not renamed", "err", err)
+			}
 		},
 		Drain: func(context.Context) error { return p.workspace.Save() },
 	})
@@ -64,6 +67,7 @@ type parts struct {
 	home daemon.Home
 	fail func(error)
 
+	lock      *daemon.RootLock // from before anything is read to after the last save
 	log       *daemon.LogFile
 	workspace *workspace.Workspace
 	running   sync.WaitGroup
@@ -74,6 +78,12 @@ func (p *parts) open(ctx context.Context, self daemon.Hello) (http.Handler, erro
 	if err := os.MkdirAll(p.root, 0o700); err != nil {
 		return nil, fmt.Errorf("make state root: %w", err)
 	}
+	errs := slog.New(slog.NewJSONHandler(p.env.Stderr, nil))
+	lock, err := daemon.LockRoot(ctx, self, errs)
+	if err != nil {
+		return nil, err
+	}
+	p.lock = lock
 	file, err := daemon.OpenLogFile(filepath.Join(p.root, "padi.log"))
 	if err != nil {
 		return nil, err
@@ -114,6 +124,9 @@ func (p *parts) close() {
 	p.running.Wait()
 	if p.log != nil {
 		p.log.Close()
+	}
+	if err := p.lock.Close(); err != nil {
+		p.env.Errorf("free the state root: %v", err)
 	}
 }
 

@@ -2,7 +2,9 @@ package padirpc
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -155,11 +157,17 @@ func ask101(conn net.Conn, port int) (*forwarded, error) {
 	return &forwarded{Conn: conn, r: r, local: address(resp, localHeader), remote: address(resp, remoteHeader)}, nil
 }
 
-// noForward is the error of a padi that said no; one that does not know the route says so without a code.
+// noForward is the error of a padi that said no; one that does not know the route says that, or nothing in particular.
 func noForward(resp *http.Response) error {
-	if resp.StatusCode == http.StatusNotFound && resp.Header.Get("Content-Type") != problemType {
+	if resp.StatusCode != http.StatusNotFound {
+		return readRefusal(resp)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	var p problem
+	if resp.Header.Get("Content-Type") != problemType || (err == nil && json.Unmarshal(body, &p) == nil && p.Code == daemon.NoRoute) {
 		return &refusal{padi.ErrNoForward}
 	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return readRefusal(resp)
 }
 

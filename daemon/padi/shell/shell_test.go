@@ -298,6 +298,8 @@ func TestABashThatMarksNoPastesTellsWhenItReads(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.await(`42\r\n\x1b\]133;A`)
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			if out := s.out.String(); strings.Contains(out, "\x1b[?2004h") {
 				t.Errorf("pastes are marked all the same: %q", out)
 			}
