@@ -86,5 +86,22 @@ func (s *Supervisor) Watch(ctx context.Context) iter.Seq2[kaval.Event, error] {
 			return
 		}
 		host.Watch(ctx)(yield)
+		s.lineEnded(ctx)
+	}
+}
+
+// lineEnded looks at once whether kaval has gone with the line; a repair is left to the probes.
+func (s *Supervisor) lineEnded(ctx context.Context) {
+	if ctx.Err() != nil {
+		return
+	}
+	err := s.bounded(ctx, s.greet)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.status.State == "connected" {
+		s.status.State, s.status.Detail = "degraded", err.Error()
 	}
 }

@@ -179,6 +179,23 @@ func TestANewKavalWhenTheOldOneIsGone(t *testing.T) {
 	})
 }
 
+func TestAKavalThatGoesWithItsLineIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		s := supervised(t, w)
+		for range s.Watch(t.Context()) {
+		}
+		state(t, s, "connected")
+		w.set(func() { w.pid = 0 })
+		for range s.Watch(t.Context()) {
+		}
+		state(t, s, "degraded")
+		if w.started() != 1 {
+			t.Errorf("%d starts", w.started())
+		}
+	})
+}
+
 func TestAWedgedKavalIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
