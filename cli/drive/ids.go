@@ -15,7 +15,16 @@ type NoMatchError struct {
 }
 
 func (e *NoMatchError) Error() string {
-	return fmt.Sprintf("no terminal matching %q — `%s` shows the live ones", e.Query, e.List)
+	return fmt.Sprintf("no terminal matching %q — `%s` shows the live ones", shown(e.Query), e.List)
+}
+
+// shown is a query as far as an error repeats it.
+func shown(query string) string {
+	const most = 64
+	if len(query) <= most {
+		return query
+	}
+	return strings.ToValidUTF8(query[:most], "") + "…"
 }
 
 // AmbiguousError says that a query names several terminals.
@@ -26,7 +35,7 @@ type AmbiguousError struct {
 
 func (e *AmbiguousError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%q matches %d terminals — type more characters:", e.Query, len(e.IDs))
+	fmt.Fprintf(&b, "%q matches %d terminals — type more characters:", shown(e.Query), len(e.IDs))
 	for _, id := range e.IDs {
 		b.WriteString("\n  " + id.Short())
 	}

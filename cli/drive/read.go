@@ -3,6 +3,7 @@ package drive
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -92,13 +93,16 @@ func SnapshotRequest(viewport bool, tail, lines *int) (kaval.ScreenRequest, erro
 	if viewport {
 		n++
 	}
-	for _, count := range []*int{tail, lines} {
-		if count == nil {
+	for _, flag := range []struct {
+		name  string
+		count *int
+	}{{"tail", tail}, {"lines", lines}} {
+		if flag.count == nil {
 			continue
 		}
 		n++
-		if *count < 0 {
-			return kaval.ScreenRequest{}, errors.New("--tail: want a whole number from 0 on")
+		if *flag.count < 0 {
+			return kaval.ScreenRequest{}, fmt.Errorf("--%s: want a whole number from 0 on", flag.name)
 		}
 	}
 	switch {

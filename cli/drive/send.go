@@ -34,7 +34,10 @@ func Write(ctx context.Context, w Writer, id kaval.TerminalID, p Payload) error 
 		return nil
 	}
 	unanswered := ctx.Err() == nil && bounded.Err() != nil
-	if unanswered || errors.Is(err, kaval.ErrStalled) {
+	if errors.Is(err, kaval.ErrStalled) { // it knows how much was taken
+		return fmt.Errorf("write to terminal %s stalled — no acknowledgement within %dms: %w", id.Short(), kaval.WriteDeadline.Milliseconds(), err)
+	}
+	if unanswered {
 		return fmt.Errorf("write to terminal %s stalled — no acknowledgement within %dms, so part of it may have arrived: %w",
 			id.Short(), kaval.WriteDeadline.Milliseconds(), err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,10 +40,10 @@ func (f *Face) runWatch(ctx context.Context, args []string, asJSON bool) error {
 	if len(args) == 1 {
 		return f.withTerminal(ctx, args[0], func(c *client.PadiClient, id padi.TerminalID) error {
 			w.only = id
-			return f.follow(ctx, c, w)
+			return f.followOne(ctx, c, w)
 		})
 	}
-	return f.With(ctx, func(c *client.PadiClient, _ client.Endpoint) error { return f.follow(ctx, c, w) })
+	return f.With(ctx, func(c *client.PadiClient, _ client.Endpoint) error { return f.followOne(ctx, c, w) })
 }
 
 var errStreamEnded = errors.New("the daemon ended the stream")
@@ -64,7 +65,22 @@ func (f *Face) follow(ctx context.Context, c *client.PadiClient, w *watchPrinter
 	if ctx.Err() != nil {
 		return nil // whoever watched has stopped, or their reader has gone
 	}
-	return fmt.Errorf("watch: %w", err)
+	if !strings.HasPrefix(err.Error(), "watch: ") { // the client says it of a stream that broke
+		err = fmt.Errorf("watch: %w", err)
+	}
+	return err
+}
+
+// followOne is follow where one host is watched: its error names the host.
+func (f *Face) followOne(ctx context.Context, c *client.PadiClient, w *watchPrinter) error {
+	err := f.follow(ctx, c, w)
+	switch {
+	case err == nil:
+		return nil
+	case c.Where.Host != "":
+		return fmt.Errorf("%s: %w — run it again", c.Where.Host, err)
+	}
+	return fmt.Errorf("%w — run it again", err)
 }
 
 // watchPrinter prints events for people or as NDJSON.
