@@ -43,7 +43,8 @@ type Options struct {
 
 // Serve speaks MCP over in and out until in ends or ctx does. It fails before the handshake when the padi cannot be reached.
 func Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser, opts Options) error {
-	return serve(ctx, &sdk.IOTransport{Reader: in, Writer: out}, opts)
+	w := &whole{WriteCloser: out}
+	return serve(ctx, &sdk.IOTransport{Reader: newLines(in, w), Writer: w}, opts)
 }
 
 func serve(ctx context.Context, transport sdk.Transport, opts Options) error {
