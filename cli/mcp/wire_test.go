@@ -1,25 +1,40 @@
 package mcp
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // Lines that are no messages are answered or skipped, and the next message is served.
 func TestStrayLinesCostNothing(t *testing.T) {
-	in := io.NopCloser(strings.NewReader("garbage\n\n42\n" +
-		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n"))
-	var out strings.Builder
-	err := Serve(t.Context(), in, nopCloser{&out}, Options{
-		Dial: func(context.Context) (Conn, error) { return newConn(fakePadi()), nil }, Version: "1", Log: slog.New(slog.DiscardHandler),
+	in, typed := io.Pipe()
+	said, out := io.Pipe()
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		defer out.Close()
+		err := Serve(t.Context(), in, out, Options{
+			Dial: func(context.Context) (Conn, error) { return newConn(fakePadi()), nil }, Version: "1", Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	})
-	if err != nil {
-		t.Error(err)
+	serving.Go(func() {
+		_, _ = io.WriteString(typed, "garbage\n\n42\n"+ // what is missing shows in the answers
+			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
+	})
+	answers := bufio.NewScanner(said)
+	for _, want := range []string{"-32700", "-32700", `"kolu-mcp"`} {
+		if !answers.Scan() || !strings.Contains(answers.Text(), want) {
+			t.Errorf("want %s, got %q, %v", want, answers.Text(), answers.Err())
+		}
 	}
-	if got := out.String(); strings.Count(got, "-32700") != 2 || !strings.Contains(got, `"kolu-mcp"`) {
-		t.Errorf("%s", got)
-	}
+	typed.Close()
+	said.Close()
+	serving.Wait()
 }
