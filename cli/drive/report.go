@@ -27,8 +27,11 @@ type WaitFrame struct {
 	Error       string           `json:"error,omitempty"`
 }
 
-// Interrupted is the outcome of a wait that a signal ended.
-const Interrupted kaval.Outcome = "interrupted"
+// Outcomes beside those of a daemon: a signal ended the wait; or it could not be waited for, and the frame has the error.
+const (
+	Interrupted kaval.Outcome = "interrupted"
+	Failed      kaval.Outcome = "failed"
+)
 
 // Flat is the frame of a kaval's answer.
 func Flat(res kaval.WaitResult) WaitFrame {
@@ -63,7 +66,8 @@ const (
 	ExitInterrupted = 130
 )
 
-// Report takes what a wait gave. A wait that was interrupted, or whose terminal ended before it began, is an outcome too.
+// Report takes what a wait gave. A wait that was interrupted, whose terminal ended before it began, or whose daemon went is an
+// outcome too.
 func (w WaitReport) Report(ctx context.Context, id kaval.TerminalID, f WaitFrame, err error) error {
 	switch {
 	case err != nil && Signalled(ctx):
@@ -71,14 +75,36 @@ func (w WaitReport) Report(ctx context.Context, id kaval.TerminalID, f WaitFrame
 	case errors.Is(err, kaval.ErrGone):
 		f = WaitFrame{ID: id, Result: kaval.Gone}
 	case err != nil:
-		return fmt.Errorf("wait for %s: %w", id.Short(), err)
+		err = fmt.Errorf("wait for %s: %w", id.Short(), err)
+		return errors.Join(w.frame(WaitFrame{ID: id, Result: unanswered(err), Error: cli.Clean(err.Error())}), err)
+	case f.Result == kaval.Closed:
+		f.Error = closing(id.Short())
 	}
-	if w.JSON {
-		if err := w.json(f); err != nil {
-			return err
-		}
+	if err := w.frame(f); err != nil {
+		return err
 	}
 	return w.outcome(id, f)
+}
+
+// unanswered is the outcome of a wait that an error ended: what a daemon refused has failed, else it or the line to it went.
+func unanswered(err error) kaval.Outcome {
+	switch padi.Code(err) {
+	case "internal", "closing", "kaval-down":
+		return kaval.Closed
+	}
+	return Failed
+}
+
+func closing(short string) string {
+	return fmt.Sprintf("the daemon is going away under %s, which still runs — wait again", short)
+}
+
+// frame prints the one frame where JSON is wanted.
+func (w WaitReport) frame(f WaitFrame) error {
+	if !w.JSON {
+		return nil
+	}
+	return w.json(f)
 }
 
 func (w WaitReport) json(f WaitFrame) error {
@@ -104,7 +130,7 @@ func (w WaitReport) outcome(id kaval.TerminalID, f WaitFrame) error {
 		w.note("interrupted; %s left running", short)
 		return cli.Exit(ExitInterrupted, nil)
 	case kaval.Closed:
-		return fmt.Errorf("the daemon is going away under %s, which still runs — wait again", short)
+		return errors.New(closing(short))
 	}
 	return fmt.Errorf("unknown outcome %q of a wait: the daemon is newer than this client", f.Result)
 }

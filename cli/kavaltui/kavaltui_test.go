@@ -355,8 +355,13 @@ func TestWaitOutcomes(t *testing.T) {
 		{"gone", kaval.WaitResult{Result: kaval.Gone, ElapsedMS: 50, ExitCode: &code}, nil, 3,
 			`{"id":"` + idA + `","result":"gone","elapsedMs":50,"exitCode":7}`, "kaval-tui: aaaaaaaa exited before the condition was met — its terminal is gone\n"},
 		{"gone before", kaval.WaitResult{}, kaval.ErrGone, 3, `{"id":"` + idA + `","result":"gone"}`, "kaval-tui: aaaaaaaa exited before"},
-		{"closed", kaval.WaitResult{Result: kaval.Closed}, nil, 1, `{"id":"` + idA + `","result":"closed"}`, "kaval-tui: the daemon is going away"},
-		{"error", kaval.WaitResult{}, errors.New("the line broke"), 1, ``, "kaval-tui: wait for aaaaaaaa: the line broke\n"},
+		{"closed", kaval.WaitResult{Result: kaval.Closed}, nil, 1,
+			`{"id":"` + idA + `","result":"closed","error":"the daemon is going away under aaaaaaaa, which still runs — wait again"}`,
+			"kaval-tui: the daemon is going away"},
+		{"refused", kaval.WaitResult{}, kaval.Invalidf("no such wait"), 1,
+			`{"id":"` + idA + `","result":"failed","error":"wait for aaaaaaaa: no such wait"}`, "kaval-tui: wait for aaaaaaaa: no such wait\n"},
+		{"error", kaval.WaitResult{}, errors.New("the line broke"), 1,
+			`{"id":"` + idA + `","result":"closed","error":"wait for aaaaaaaa: the line broke"}`, "kaval-tui: wait for aaaaaaaa: the line broke\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -269,7 +269,9 @@ func TestWaitOutcomes(t *testing.T) {
 		{"gone", kaval.WaitResult{Result: kaval.Gone}, nil, nil, 3, `"gone"`, "padi-tui: aaaaaaaa exited"},
 		{"vanished", kaval.WaitResult{}, nil, kaval.ErrNoTerminal, 3, `"gone"`, "padi-tui: aaaaaaaa exited"},
 		{"closed", kaval.WaitResult{Result: kaval.Closed}, nil, nil, 1, `"closed"`, "padi-tui: the daemon is going away"},
-		{"error", kaval.WaitResult{}, nil, errors.New("the line broke"), 1, ``, "padi-tui: wait for aaaaaaaa: the line broke\n"},
+		{"kaval down", kaval.WaitResult{}, nil, padi.ErrKavalDown, 1, `"result": "closed"`, "padi-tui: wait for aaaaaaaa: kaval is down\n"},
+		{"error", kaval.WaitResult{}, nil, errors.New("the line broke"), 1,
+			`"error": "wait for aaaaaaaa: the line broke"`, "padi-tui: wait for aaaaaaaa: the line broke\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 // Outcomes of one of several waits, beside those of a single one.
 const (
-	unreached kaval.Outcome = "failed" // with Error
+	unreached               = drive.Failed // with Error
 	pending   kaval.Outcome = "pending"
 )
 
