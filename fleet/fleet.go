@@ -117,7 +117,7 @@ func (l *Link) Close() error {
 // Dial reaches the daemon program, "padi" or "kaval", of a host, putting the build there and starting the daemon if need be. host
 // is what ssh takes. ctx bounds the dialling; the link lives until Close. Every error is a *fault.Error that names the host.
 func Dial(ctx context.Context, host, program string, o Options) (*Link, error) {
-	d := &dialer{Options: o, host: host, program: program, report: Report{Host: host, Rung: string(provision.Valid)}}
+	d := &dialer{Options: o, host: host, program: program}
 	l, err := d.dial(ctx)
 	if err != nil {
 		return nil, d.named(err)
@@ -169,20 +169,37 @@ func (d *dialer) stage(name string) {
 	}
 }
 
+// frontTries bounds how often a master's connection may break before the front speaks.
+const frontTries = 3
+
 func (d *dialer) dial(ctx context.Context) (*Link, error) {
-	d.stage("connect")
-	if err := d.connect(ctx); err != nil {
-		return nil, err
-	}
-	l, err := d.front(ctx)
-	if err != nil {
+	for try := 1; ; try++ {
+		d.report = Report{Host: d.host, Rung: string(provision.Valid)}
+		d.stage("connect")
+		if err := d.connect(ctx); err != nil {
+			return nil, err
+		}
+		l, err := d.front(ctx)
+		if err == nil {
+			d.stage("")
+			d.report.Execs = int(d.execs.Load())
+			l.report = d.report
+			return l, nil
+		}
 		d.conn.Close()
-		return nil, err
+		if try == frontTries || ctx.Err() != nil || !d.brokeEarly(err) {
+			return nil, err
+		}
+		d.tell(Step{Stage: "connect", Detail: "the connection broke; trying again"})
 	}
-	d.stage("")
-	d.report.Execs = int(d.execs.Load())
-	l.report = d.report
-	return l, nil
+}
+
+// brokeEarly reports that a connection that others use too broke before anything was done over it. What others do can cause that on a
+// healthy host: dropbear closes a session that was not yet told what to run when another one's command ends, and the whole
+// connection when it is told at that moment.
+func (d *dialer) brokeEarly(err error) bool {
+	f, ok := errors.AsType[*fault.Error](err)
+	return ok && f.Code == fault.Interrupted && d.conn.Kind() == ssh.Master && d.report.BuildSent == 0
 }
 
 // connect logs in and opens the catalog, side by side.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -149,6 +150,35 @@ func TestDroppedLoginsAreTriedAgain(t *testing.T) {
 	}
 	if n := h.conns.Load() - 3; n != loginTries {
 		t.Errorf("%d tries", n)
+	}
+}
+
+// Over a master, whose connection others use too, a session may end for what goes on in theirs.
+func TestSessionThatIsClosedBeforeItRunsAnythingIsOpenedAgain(t *testing.T) {
+	h := newHost(t)
+	h.place(ready, "")
+	o := h.options()
+	o.Transport = "master"
+	t.Cleanup(func() { h.endMasters() })
+	h.shut.Store(frontTries - 1)
+	l, err := Dial(t.Context(), "box", "padi", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := l.Report(); r.Execs == 0 || h.execs.Load() != 1 {
+		t.Errorf("%+v, and %d lines were run", r, h.execs.Load())
+	}
+	l.Close()
+	if marks, _ := filepath.Glob(filepath.Join(h.dir, "kolu-ssh", "*.few")); len(marks) != 1 {
+		t.Errorf("marks %q: its connections must not be shared at once any more", marks)
+	}
+	h.shut.Store(1000)
+	opened := h.opens.Load()
+	if _, err := Dial(t.Context(), "box", "padi", o); !fault.Is(err, fault.Interrupted) {
+		t.Errorf("error %v", err)
+	}
+	if n := h.opens.Load() - opened; n != frontTries {
+		t.Errorf("%d sessions", n)
 	}
 }
 

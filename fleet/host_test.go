@@ -52,6 +52,8 @@ type host struct {
 	dir   string
 	shell func(line string) *exec.Cmd
 	drop  atomic.Int32 // so many connections are dropped before the handshake, counted from the first
+	shut  atomic.Int32 // so many sessions are closed before they are told what to run, counted from the first
+	opens atomic.Int32 // sessions
 	up    sync.Once
 	noKey bool // the user's key is refused
 	conns atomic.Int32
@@ -167,6 +169,10 @@ func (h *host) serve(c net.Conn, conf *xssh.ServerConfig) {
 	defer wg.Wait()
 	for nc := range chans {
 		if ch, reqs, err := nc.Accept(); err == nil {
+			if h.opens.Add(1) <= h.shut.Load() {
+				ch.Close()
+				continue
+			}
 			wg.Go(func() { h.session(ch, reqs) })
 		}
 	}
@@ -219,6 +225,16 @@ func (h *host) place(b stdio.Banner, script string) {
 	h.write(filepath.Join(bin, "padi"), "#!/bin/sh\n"+script+"\n", 0o700)
 	for _, name := range []string{"kolu", "pulam-tui"} {
 		h.write(filepath.Join(bin, name), "#!/bin/sh\n", 0o700)
+	}
+}
+
+// endMasters ends the ssh masters that were started for this host.
+func (h *host) endMasters() {
+	sockets, _ := filepath.Glob(filepath.Join(h.dir, "kolu-ssh", "*.[0-9]"))
+	for _, s := range sockets {
+		if out, err := exec.Command("ssh", "-F", "none", "-S", s, "-O", "exit", "box").CombinedOutput(); err != nil {
+			h.t.Errorf("end the master %s: %v %s", s, err, out)
+		}
 	}
 }
 

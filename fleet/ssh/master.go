@@ -66,8 +66,24 @@ func (o *Options) dialMaster(ctx context.Context, t Target) (*Conn, error) {
 
 // sharers is how many connections share a master of ours. OpenSSH closes somebody else's session when one that was opened
 // this way is refused for lack of room, so the room must not run out: sshd's MaxSessions is 10 unless set, and a connection
-// may have two sessions for a moment. Where it did run out, a mark is left and nothing is shared at once any more.
+// may have two sessions for a moment. Where it did run out, a mark is left and nothing is shared at once any more; so it is where
+// a server closes a session because of what goes on in another one, as dropbear does.
 const sharers = 4
+
+const fewSuffix = ".few"
+
+// shareNoMore leaves the mark. Without it the next dial finds out again.
+func (c *Conn) shareNoMore() {
+	ended := make(chan struct{})
+	c.work.Go(func() { c.client.Wait(); close(ended) })
+	select {
+	case <-ended: // it was the connection that broke, not the session
+	case <-time.After(50 * time.Millisecond):
+		if c.few != "" {
+			os.WriteFile(c.few, nil, 0o600)
+		}
+	}
+}
 
 // share takes one of the places at a master of ours and attaches to it.
 func share(ctx context.Context, base, path string) (*Conn, error) {
@@ -75,7 +91,7 @@ func share(ctx context.Context, base, path string) (*Conn, error) {
 		return nil, err
 	}
 	places := sharers
-	if _, err := os.Lstat(base + ".few"); err == nil {
+	if _, err := os.Lstat(base + fewSuffix); err == nil {
 		places = 1
 	}
 	for n := range places {
@@ -88,13 +104,13 @@ func share(ctx context.Context, base, path string) (*Conn, error) {
 		}
 		c, err := attach(ctx, path)
 		if errors.Is(err, errFull) {
-			os.WriteFile(base+".few", nil, 0o600) // without it the next dial finds out again
+			os.WriteFile(base+fewSuffix, nil, 0o600) // without it the next dial finds out again
 		}
 		if err != nil {
 			place.Close()
 			return nil, err
 		}
-		c.closers = append(c.closers, place)
+		c.closers, c.few = append(c.closers, place), base+fewSuffix
 		return c, nil
 	}
 	return nil, errFull

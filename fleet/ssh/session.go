@@ -55,13 +55,18 @@ func (c *Conn) Start(ctx context.Context, line string) (*Process, error) {
 			return nil, named(sessionFault(err), c.host)
 		}
 	}
-	p := &Process{ch: s.ch, done: make(chan struct{}), stderr: &tail{}}
+	p := &Process{conn: c, ch: s.ch, done: make(chan struct{}), told: make(chan struct{}), stderr: &tail{}}
 	p.in = newInput(p)
 	c.work.Go(p.in.run)
 	c.work.Go(func() { p.requests(s.reqs) })
 	p.drained.Add(1)
 	c.work.Go(func() { io.Copy(p.stderr, s.ch.Stderr()); p.drained.Done() })
-	c.work.Go(func() { p.exec(line) })
+	c.work.Go(func() {
+		defer close(p.told)
+		if !p.exec(line) {
+			c.shareNoMore()
+		}
+	})
 	return p, nil
 }
 
@@ -77,11 +82,13 @@ func sessionFault(err error) error {
 
 // Process is one line that runs on a host.
 type Process struct {
+	conn    *Conn
 	ch      xssh.Channel
 	in      *input
 	stderr  *tail
 	drained sync.WaitGroup
 	done    chan struct{}
+	told    chan struct{} // closed once the server has said whether it runs the line, or never will
 	ended   sync.Once
 	closing sync.Once
 
@@ -112,20 +119,25 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("exit status %d", e.Status)
 }
 
-func (p *Process) exec(line string) {
+// exec asks the server to run the line. It is false when the server has closed the session without an answer.
+func (p *Process) exec(line string) bool {
 	ok, err := p.ch.SendRequest("exec", true, xssh.Marshal(struct{ Command string }{line}))
 	if err == nil && !ok {
 		p.set(ErrExecRefused)
 		p.ch.Close()
 	}
+	return err == nil || !p.set(ErrNoStatus)
 }
 
-func (p *Process) set(err error) {
+// set says how the command ended, unless that is known already.
+func (p *Process) set(err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.got {
-		p.exit, p.got = err, true
+	if p.got {
+		return false
 	}
+	p.exit, p.got = err, true
+	return true
 }
 
 func (p *Process) requests(reqs <-chan *xssh.Request) {
@@ -150,6 +162,10 @@ func (p *Process) requests(reqs <-chan *xssh.Request) {
 		if r.WantReply {
 			r.Reply(false, nil)
 		}
+	}
+	select {
+	case <-p.told:
+	case <-p.done:
 	}
 	p.set(ErrNoStatus)
 	p.drained.Wait()
@@ -200,7 +216,7 @@ const closeWithin = 2 * time.Second
 func (p *Process) Close() error {
 	p.closing.Do(func() {
 		p.set(ErrNoStatus)
-		go p.ch.Close() // may have to wait for the line; ends with the connection
+		p.conn.leave(p.ch) // may have to wait for the line; ends with the connection
 		time.AfterFunc(closeWithin, p.end)
 	})
 	return nil

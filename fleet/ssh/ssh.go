@@ -17,11 +17,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	xssh "golang.org/x/crypto/ssh"
 
@@ -118,10 +121,14 @@ type Conn struct {
 	host     string
 	log      *slog.Logger
 
+	few     string        // of a master of ours: the mark that its server has trouble with several sessions
 	first   chan *session // a session opened ahead, at most one
 	closers []io.Closer   // closed in order after the client
 	once    sync.Once
 	work    sync.WaitGroup
+
+	mu      sync.Mutex
+	leaving map[chan struct{}]bool // one for each session whose end has not gone out yet
 }
 
 // Dial connects to a host. ctx bounds the dialling; the connection lives until Close.
@@ -199,10 +206,46 @@ func (c *Conn) DialUnix(ctx context.Context, path string) (net.Conn, error) {
 	return conn, nil
 }
 
+// farewell is how long Close waits for the ends of sessions to go out. A master that has something to hand to a client which has
+// gone forgets to end its sessions for it, and their commands would wait for input for ever.
+const farewell = 250 * time.Millisecond
+
+func (c *Conn) leave(ch xssh.Channel) {
+	out := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.leaving == nil {
+		c.leaving = map[chan struct{}]bool{}
+	}
+	c.leaving[out] = true
+	go func() {
+		ch.Close()
+		close(out)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.leaving, out)
+	}()
+}
+
+func (c *Conn) farewells() {
+	c.mu.Lock()
+	leaving := slices.Collect(maps.Keys(c.leaving))
+	c.mu.Unlock()
+	late := time.After(farewell)
+	for _, out := range leaving {
+		select {
+		case <-out:
+		case <-late:
+			return
+		}
+	}
+}
+
 // Close ends the connection and everything that was started over it. A master stays.
 func (c *Conn) Close() error {
 	var err error
 	c.once.Do(func() {
+		c.farewells()
 		err = c.client.Close()
 		for _, closer := range c.closers {
 			closer.Close()
