@@ -19,9 +19,10 @@ type patience struct {
 	send   time.Duration // taking bytes
 	verify time.Duration // reading back, registering, going to the disk
 	end    time.Duration // ending, once it has said everything
+	stall  time.Duration // how long the host waits for bytes that do not come before it gives up by itself, whole seconds
 }
 
-var usualPatience = patience{quick: 30 * time.Second, send: 60 * time.Second, verify: 120 * time.Second, end: 2 * time.Second}
+var usualPatience = patience{quick: 30 * time.Second, send: 60 * time.Second, verify: 120 * time.Second, end: 2 * time.Second, stall: 90 * time.Second}
 
 // maxTalk bounds what a host may print beside our lines, and each of those.
 const maxTalk = 64 << 10

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,6 +107,31 @@ func tinyPath(t *testing.T, tools ...string) string {
 		}
 	}
 	return dir
+}
+
+// The end of stdin may never come: the link is there, and whoever wrote to it is gone.
+func TestUploadThatStallsEndsByItself(t *testing.T) {
+	b := testBuild(t, "stalls", 2<<20)
+	h := newHost(t)
+	in := &installer{run: h, facts: withoutNix(h.probe(t, b)), build: b, patience: usualPatience}
+	in.stall = glance
+	dir := filepath.Join(h.home(), "builds")
+	for _, packed := range []bool{false, true} {
+		p, err := h.Start(t.Context(), in.sendLine(testNonce, dir, in.renameScript(), "", packed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := io.ReadAll(p.Stdout())
+		if err != nil || !strings.HasSuffix(string(said), " fact fail write\n") {
+			t.Errorf("%q, %v", said, err)
+		}
+		if err := p.Wait(); err == nil {
+			t.Error("no error")
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	}
 }
 
 func TestUploadByTwoAtOnce(t *testing.T) {

@@ -238,7 +238,7 @@ func (in *installer) sendLine(nonce, dir, last, crc string, packed bool) string 
 			`if [ "${r#*-*-}" = "$h" ] && { kill -0 "$q" || false; } 2>/dev/null; then :; `+
 			`elif [ "${r#*-*-}" = "$h" ] || [ "$(find "$d" -prune -mtime +0 2>/dev/null)" ]; then rm -rf "$d"; fi; fi; done`,
 		`T="$B/.tmp-$$-`+nonce[:8]+`-$h"`, `mkdir "$T" "$T/bin" || fail mkdir`, `X="$T/bin/`+Program+`"`,
-		`m ready`, unpack+` >"$X" || fail write`, `m got`,
+		`m ready`, in.receive(unpack), `m got`,
 		`s=$(wc -c <"$X")`, `[ $s -eq `+fmt.Sprint(b.Size)+` ] || fail size`,
 		`w=`+b.SHA256, `g=`,
 		`if has sha256sum; then g=$(sha256sum <"$X"); elif has shasum; then g=$(shasum -a 256 <"$X"); `+
@@ -248,6 +248,21 @@ func (in *installer) sendLine(nonce, dir, last, crc string, packed bool) string 
 		`echo "@kolu $N end"`,
 	))
 }
+
+// receive writes stdin to $X. It gives up when the file does not grow for a while: a link may end without the end of stdin, since a
+// master of OpenSSH forgets the sessions of a client that was killed while it had something for it.
+func (in *installer) receive(unpack string) string {
+	return script(
+		`D="$"`, `: >"$T/pid"`,
+		fmt.Sprintf(`(l=-; q=0; while sleep %d && kill -0 $$ && p=$(cat "$T/pid"); do n=$(wc -c <"$X"); `+
+			`if [ "$n" = "$l" ]; then q=$((q+1)); else q=0; l=$n; fi; if [ $q -ge %d ] && [ "$p" ]; then kill $p; fi; done) </dev/null >/dev/null 2>&1 &`+
+			`/bin/sh -c "echo $D$D >&4; exec `+unpack+` 4>&-" 4>"$T/pid" >"$X" || fail write`, int(glance.Seconds()), in.stall/glance),
+		`rm -f "$T/pid"`,
+	)
+}
+
+// glance is how often the host looks whether the file grows.
+const glance = 2 * time.Second
 
 // runs runs an executable once. One that is for another processor than the host's own programs is not even tried, since some shells
 // would take it for a script; then the fact arch says what those are for. Only 64 bit programs are judged so.
