@@ -30,8 +30,8 @@ func newHistory(t *tree) *cobra.Command {
 }
 
 func runHistory(ctx context.Context, t *tree, query string, lines int) error {
-	return t.withTerminal(ctx, query, func(c *client.KavalClient, term kaval.Terminal) error {
-		text, pages, err := drive.History(ctx, c, term.ID, lines)
+	return t.withAnyTerminal(ctx, query, func(c *client.KavalClient, id kaval.TerminalID) error {
+		text, pages, err := drive.History(ctx, c, id, lines)
 		if err != nil {
 			return err
 		}
@@ -39,9 +39,9 @@ func runHistory(ctx context.Context, t *tree, query string, lines int) error {
 			return err
 		}
 		if lines > 0 {
-			t.note("%s · older history (≤%d lines)", term.ID.Short(), lines)
+			t.note("%s · older history (≤%d lines)", id.Short(), lines)
 		} else {
-			t.note("%s · %d older page(s)", term.ID.Short(), pages)
+			t.note("%s · %d older page(s)", id.Short(), pages)
 		}
 		return nil
 	})

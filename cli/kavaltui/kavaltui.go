@@ -5,8 +5,10 @@ package kavaltui
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"kolu/cli"
@@ -113,6 +115,36 @@ func (t *tree) withTerminal(ctx context.Context, word string, fn func(c *client.
 		}
 		return fn(c, term)
 	})
+}
+
+// withAnyTerminal is withTerminal for a verb that the daemon can also answer about a terminal that has ended: a whole id is asked
+// for even when no live terminal has it.
+func (t *tree) withAnyTerminal(ctx context.Context, word string, fn func(c *client.KavalClient, id kaval.TerminalID) error) error {
+	ep, query, err := t.flags.At(t.env.Dir, word)
+	if err != nil {
+		return err
+	}
+	return t.at(ctx, ep, false, func(c *client.KavalClient) error {
+		term, missing := t.resolve(ctx, c, ep, query)
+		if missing == nil {
+			return fn(c, term.ID)
+		}
+		id, whole := wholeID(query)
+		if _, none := errors.AsType[*drive.NoMatchError](missing); !none || !whole {
+			return missing
+		}
+		if err := fn(c, id); !errors.Is(err, kaval.ErrNoTerminal) {
+			return err
+		}
+		return missing
+	})
+}
+
+// wholeID is the id that a query spells out to its end.
+func wholeID(query string) (kaval.TerminalID, bool) {
+	const canonical = 36
+	id, err := uuid.Parse(query)
+	return kaval.TerminalID(id.String()), err == nil && len(query) == canonical
 }
 
 // resolve finds the terminal of a query; ep is where c leads, for the command that shows what there is.

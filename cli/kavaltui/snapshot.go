@@ -33,15 +33,15 @@ func newSnapshot(t *tree) *cobra.Command {
 }
 
 func runSnapshot(ctx context.Context, t *tree, query string, req kaval.ScreenRequest) error {
-	return t.withTerminal(ctx, query, func(c *client.KavalClient, term kaval.Terminal) error {
-		screen, err := c.Screen(ctx, term.ID, req)
+	return t.withAnyTerminal(ctx, query, func(c *client.KavalClient, id kaval.TerminalID) error {
+		screen, err := c.Screen(ctx, id, req)
 		if err != nil {
 			return err
 		}
 		if _, err := io.WriteString(t.env.Stdout, drive.EndLine(screen.Text)); err != nil {
 			return err
 		}
-		t.note("%s · %d line(s)", term.ID.Short(), drive.CountLines(screen.Text))
+		t.note("%s · %d line(s)", id.Short(), drive.CountLines(screen.Text))
 		return nil
 	})
 }

@@ -53,8 +53,11 @@ func runWait(ctx context.Context, t *tree, query string, opts waitOptions, given
 		return err
 	}
 	w := drive.WaitReport{Self: t.self, Stdout: t.env.Stdout, Stderr: t.env.Stderr, JSON: opts.asJSON}
-	return t.withTerminal(ctx, query, func(c *client.KavalClient, term kaval.Terminal) error {
-		res, err := c.Wait(ctx, term.ID, req)
-		return w.Report(ctx, term.ID, drive.Flat(res), err)
+	return t.withAnyTerminal(ctx, query, func(c *client.KavalClient, id kaval.TerminalID) error {
+		res, err := c.Wait(ctx, id, req)
+		if errors.Is(err, kaval.ErrNoTerminal) {
+			return err
+		}
+		return w.Report(ctx, id, drive.Flat(res), err)
 	})
 }
