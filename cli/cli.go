@@ -5,6 +5,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,21 +32,30 @@ type Env struct {
 	Stdout  io.Writer
 	Stderr  io.Writer
 	Environ []string // "K=V"
-	// Dir is the working directory.
-	Dir string
+	// Dir is the working directory; / when that is gone, and then LostDir is what the shell called it.
+	Dir     string
+	LostDir string
 }
 
 // OS is the Env of this process.
 func OS() *Env {
-	dir, err := os.Getwd()
-	if err != nil {
-		dir = "/"
+	env := &Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ()}
+	var err error
+	if env.Dir, err = os.Getwd(); err != nil {
+		env.Dir, env.LostDir = "/", cmp.Or(env.Getenv("PWD"), "its name is not known")
 	}
-	env := &Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir}
 	if len(os.Args) > 0 {
 		env.Name, env.Args = filepath.Base(os.Args[0]), os.Args[1:]
 	}
 	return env
+}
+
+// Here is the working directory, for a command that makes something there. When it is gone that is an error with what to do.
+func (e *Env) Here(remedy string) (string, error) {
+	if e.LostDir != "" {
+		return "", fmt.Errorf("the current directory is gone (%s) — %s", e.LostDir, remedy)
+	}
+	return e.Dir, nil
 }
 
 // Getenv is the value of a variable, or "" when it is absent.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -176,5 +177,23 @@ func TestDuration(t *testing.T) {
 		if got := Duration(d); got != want {
 			t.Errorf("%v: got %s, want %s", d, got, want)
 		}
+	}
+}
+
+// A working directory that was removed is known by the name that the shell has for it.
+func TestWorkingDirectoryIsGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "doomed")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	if here, err := OS().Here("cd"); err != nil || filepath.Base(here) != "doomed" {
+		t.Errorf("there: %q, %v", here, err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OS().Here("cd somewhere"); err == nil || err.Error() != "the current directory is gone ("+dir+") — cd somewhere" {
+		t.Errorf("gone: %v", err)
 	}
 }

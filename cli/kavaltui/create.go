@@ -45,7 +45,14 @@ func runCreate(ctx context.Context, t *tree, opts createOptions) error {
 	if err != nil {
 		return err
 	}
-	return t.with(ctx, true, func(c *client.KavalClient, ep client.Endpoint) error {
+	ep, err := t.endpoint()
+	if err != nil {
+		return err
+	}
+	if _, err := t.env.Here("cd somewhere"); err != nil && !ep.Remote() {
+		return err
+	}
+	return t.at(ctx, ep, true, func(c *client.KavalClient) error {
 		req, home, err := spawnRequest(ctx, t.env, c, ep)
 		if err != nil {
 			return err

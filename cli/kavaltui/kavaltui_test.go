@@ -229,6 +229,23 @@ func TestCreateHere(t *testing.T) {
 	}
 }
 
+func TestCreateFromADirectoryThatIsGone(t *testing.T) {
+	for _, host := range []string{"", "box"} {
+		h := fakeHost()
+		h.About = kaval.Info{Home: "/home/there"}
+		env, _, _ := clitest.Env("kaval-tui", environ, "create")
+		if host != "" {
+			env.Args = append(env.Args, "--host", host)
+		}
+		env.Dir, env.LostDir = "/", "/was/here"
+		r, _ := run(t, h, env)
+		here := strings.Contains(r.Stderr, "the current directory is gone (/was/here) — cd somewhere")
+		if here == (host != "") || here == (len(h.Spawned) > 0) || (r.Code == 0) == here {
+			t.Errorf("host %q: spawned %v, %v", host, h.Spawned, r)
+		}
+	}
+}
+
 func TestCreateThere(t *testing.T) {
 	h := fakeHost()
 	h.About = kaval.Info{Home: "/home/there", Shell: "/bin/fish", User: "you"}

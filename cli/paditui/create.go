@@ -9,8 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kolu/cli"
 	"kolu/cli/client"
 	"kolu/cli/drive"
+	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
 )
 
@@ -51,7 +53,7 @@ func (f *Face) runCreate(ctx context.Context, opts createOptions) error {
 	if err != nil {
 		return err
 	}
-	req, err := opts.request(f.env.Dir, ep.Remote())
+	req, err := opts.request(f.env, ep.Remote())
 	if err != nil {
 		return err
 	}
@@ -63,7 +65,7 @@ func (f *Face) runCreate(ctx context.Context, opts createOptions) error {
 		}
 		made, err := c.Create(ctx, req)
 		if partial, ok := errors.AsType[*padi.PartialError](err); ok {
-			return errors.Join(f.printLanded(partial.Landed, opts.asJSON), err)
+			return errors.Join(f.printLanded(ctx, c, partial, opts.asJSON), err)
 		}
 		if err != nil {
 			return err
@@ -72,8 +74,8 @@ func (f *Face) runCreate(ctx context.Context, opts createOptions) error {
 	})
 }
 
-// request checks the flags and makes what can be said without asking the daemon. dir is the caller's directory.
-func (o createOptions) request(dir string, remote bool) (padi.CreateRequest, error) {
+// request checks the flags and makes what can be said without asking the daemon.
+func (o createOptions) request(env *cli.Env, remote bool) (padi.CreateRequest, error) {
 	if err := o.check(remote); err != nil {
 		return padi.CreateRequest{}, err
 	}
@@ -83,20 +85,22 @@ func (o createOptions) request(dir string, remote bool) (padi.CreateRequest, err
 	if remote {
 		return req, nil
 	}
+	var err error
 	switch {
 	case o.worktree != "":
-		req.Repo = within(dir, o.repo)
+		req.Repo, err = within(env, o.repo, "--repo")
 	default:
-		req.CWD = within(dir, o.cwd)
+		req.CWD, err = within(env, o.cwd, "--cwd")
 	}
-	return req, nil
+	return req, err
 }
 
-func within(dir, path string) string {
+func within(env *cli.Env, path, flag string) (string, error) {
 	if filepath.IsAbs(path) {
-		return path
+		return path, nil
 	}
-	return filepath.Join(dir, path)
+	dir, err := env.Here("cd somewhere, or pass " + flag + " with an absolute path")
+	return filepath.Join(dir, path), err
 }
 
 func (o createOptions) check(remote bool) error {
@@ -126,7 +130,8 @@ func (o createOptions) check(remote bool) error {
 }
 
 // printLanded prints what a create that failed has made, so that nothing is lost.
-func (f *Face) printLanded(landed padi.Created, asJSON bool) error {
+func (f *Face) printLanded(ctx context.Context, c *client.PadiClient, partial *padi.PartialError, asJSON bool) error {
+	landed := partial.Landed
 	if asJSON {
 		return drive.WriteJSON(f.env.Stdout, landed)
 	}
@@ -134,12 +139,31 @@ func (f *Face) printLanded(landed padi.Created, asJSON bool) error {
 		if _, err := fmt.Fprintln(f.env.Stdout, landed.ID); err != nil {
 			return err
 		}
-		f.note("terminal %s was made and is there", landed.ID.Short())
+		f.note("terminal %s was made %s", landed.ID.Short(), fate(ctx, c, partial))
 	}
 	if landed.Worktree != nil {
 		f.note("worktree %s was made at %s", drive.Clean(landed.Worktree.Branch), drive.Clean(landed.Worktree.Path))
 	}
 	return nil
+}
+
+// fate says what became of a terminal that was made, as far as is known.
+func fate(ctx context.Context, c *client.PadiClient, partial *padi.PartialError) string {
+	err := partial.Err
+	if !ended(err) {
+		_, err = c.Terminal(ctx, partial.Landed.ID)
+	}
+	switch {
+	case err == nil:
+		return "and is there"
+	case ended(err):
+		return "and has ended already"
+	}
+	return "and may be there still"
+}
+
+func ended(err error) bool {
+	return errors.Is(err, kaval.ErrGone) || errors.Is(err, kaval.ErrNoTerminal)
 }
 
 func (f *Face) printCreated(made padi.Created, req padi.CreateRequest, asJSON bool) error {

@@ -384,6 +384,44 @@ func TestCreateReports(t *testing.T) {
 	if r := run(t, ws, "create", "--toplevel"); r.Code != 1 || r.Stdout != idC+"\n" || !strings.Contains(r.Stderr, "typing failed") {
 		t.Errorf("what a failed create made is not named: %v", r)
 	}
+	const unlisted = "dddddddd-4444-4444-8444-444444444444"
+	for _, tt := range []struct {
+		id   padi.TerminalID
+		err  error
+		want string
+	}{
+		{idC, errors.New("typing failed"), "cccccccc was made and is there"},
+		{idC, &kaval.GoneError{ID: idC, ExitCode: 3}, "cccccccc was made and has ended already"},
+		{unlisted, errors.New("typing failed"), "dddddddd was made and has ended already"},
+	} {
+		ws.OnCreate = func(padi.CreateRequest) (padi.Created, error) {
+			return padi.Created{}, &padi.PartialError{Landed: padi.Created{ID: tt.id}, Err: tt.err}
+		}
+		if r := run(t, ws, "create", "--toplevel"); !strings.Contains(r.Stderr, tt.want) {
+			t.Errorf("%s, %v: want %q: %v", tt.id, tt.err, tt.want, r)
+		}
+	}
+}
+
+// Nothing is made, or dialled, for a caller whose directory is gone, unless a path says where.
+func TestCreateFromADirectoryThatIsGone(t *testing.T) {
+	for args, want := range map[string]string{
+		"create --toplevel":                           "the current directory is gone (/was/here) — cd somewhere, or pass --cwd",
+		"create --toplevel --cwd sub":                 "or pass --cwd",
+		"create --toplevel --worktree b":              "or pass --repo",
+		"create --toplevel --cwd /abs":                "",
+		"create --toplevel --worktree b --repo /abs":  "",
+		"create --toplevel --host h":                  "",
+		"create --toplevel --host h --cwd /elsewhere": "",
+	} {
+		ws := fakePadi()
+		env, _, _ := clitest.Env("padi-tui", nil, strings.Fields(args)...)
+		env.Dir, env.LostDir = "/", "/was/here"
+		r := clitest.Run(func(e *cli.Env) *cobra.Command { return NewWith(e, connectTo(ws, nil)) }, env)
+		if made := len(ws.Created) > 0; made != (want == "") || made != (r.Code == 0) || !strings.Contains(r.Stderr, want) {
+			t.Errorf("%s: made %v, want %q: %v", args, ws.Created, want, r)
+		}
+	}
 }
 
 func TestDriving(t *testing.T) {
