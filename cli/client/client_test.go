@@ -213,3 +213,37 @@ func TestFlags(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A path that no socket can have is said to be that, where the system would only say "invalid argument".
+func TestSocketPathTooLong(t *testing.T) {
+	socketFlag := func(path string) error {
+		var f Flags
+		for _, flag := range f.Padi() {
+			if flag.Name == "socket" {
+				if err := flag.Value.Set(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		_, err := f.Endpoint("/dir")
+		return err
+	}
+	longest := "/" + strings.Repeat("x", 102)
+	if err := socketFlag(longest); err != nil {
+		t.Errorf("103 bytes: %v", err)
+	}
+	if err := socketFlag(longest[5:]); err != nil {
+		t.Errorf("103 bytes with the directory: %v", err)
+	}
+	const want = "the path is too long for a socket (104 bytes; at most 103)"
+	for _, path := range []string{longest + "x", longest[4:]} {
+		if err := socketFlag(path); err == nil || !strings.HasPrefix(err.Error(), "--socket /") || !strings.HasSuffix(err.Error(), ": "+want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	w := newWorld(t)
+	_, err := Padi(t.Context(), w.env("PADI_SOCKET="+longest+"x"), Endpoint{})
+	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "$PADI_SOCKET") {
+		t.Errorf("the variable: %v", err)
+	}
+}

@@ -89,6 +89,9 @@ func advice(kind daemon.Kind) string {
 
 // greet reads the hello of what answers behind d.
 func greet(ctx context.Context, env *cli.Env, d daemon.Dialer, where Where) (line, error) {
+	if err := fits(where.Socket); err != nil {
+		return line{}, fmt.Errorf("%s: %w", where.Socket, err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	hello, err := daemon.ReadHello(ctx, d)

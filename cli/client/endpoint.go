@@ -105,8 +105,12 @@ func (f *Flags) Endpoint(dir string) (Endpoint, error) {
 	if f.Several() {
 		return Endpoint{}, fmt.Errorf("this takes one host; %s may mean several — name one with --host, or write host/id", f.named())
 	}
+	socket := absolute(dir, f.socket.text)
+	if err := fits(socket); err != nil {
+		return Endpoint{}, fmt.Errorf("--socket %s: %w", socket, err)
+	}
 	return Endpoint{
-		Socket: absolute(dir, f.socket.text), StateRoot: absolute(dir, f.stateRoot.text),
+		Socket: socket, StateRoot: absolute(dir, f.stateRoot.text),
 		Host: f.oneHost(), SSH: f.ssh.text,
 	}, nil
 }
@@ -199,6 +203,15 @@ func (f *Flags) check(hosts bool) error {
 func checkHost(host string) error {
 	if strings.HasPrefix(host, "-") {
 		return fmt.Errorf("--host %q: a host does not begin with a dash", host)
+	}
+	return nil
+}
+
+// fits reports a path that no socket can have on every system we run on.
+func fits(path string) error {
+	const most = 103
+	if len(path) > most {
+		return fmt.Errorf("the path is too long for a socket (%d bytes; at most %d)", len(path), most)
 	}
 	return nil
 }
