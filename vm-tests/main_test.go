@@ -57,11 +57,13 @@ func TestMain(m *testing.M) {
 var errNoHosts = errors.New("no hosts: set KOLU_VM_HOSTS and KOLU_VM_SSH_CONFIG, or run as root on Linux for a testbed")
 
 func runSuite(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("/tmp", "kvm")
-	if err != nil {
-		return 0, err
+	dir := os.Getenv("KOLU_VM_DIR") // of whoever ends what a run that was cut short has left
+	if dir == "" {
+		if dir, err = os.MkdirTemp("/tmp", "kvm"); err != nil {
+			return 0, err
+		}
+		defer os.RemoveAll(dir)
 	}
-	defer os.RemoveAll(dir)
 	s := &suite{dir: dir, bin: filepath.Join(dir, "bin"), agents: filepath.Join(dir, "agents")}
 	switch err := s.findHosts(); {
 	case errors.Is(err, errNoHosts) && os.Getenv("CI") != "true":
