@@ -34,6 +34,7 @@ you launch it and check it on the screen.
 To stop a runaway: {key: "Escape"} for an agent's turn, {key: "C-c"} for any program.
 
 The resource surface://collections/terminals lists the ids, and surface://collections/terminals/<id> has the record: intent, directory, git,
-agent and state. If an id is not known any more, find the terminal again by the intent you gave it.
+agent and state. surface://cells/urgency sorts the agents into those that ask, have finished, work, and just ended a turn.
+If an id is not known any more, find the terminal again by the intent you gave it.
 
 Kill exactly the terminals you made, when you are done with them.`

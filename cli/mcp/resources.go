@@ -23,6 +23,11 @@ func (s *server) addResources() {
 		URI: terminalsURI, Name: "terminals", MIMEType: mimeJSON,
 		Description: "The ids of all terminals of this padi, in registry order.",
 	}, s.readTerminals)
+	s.mcp.AddResource(&sdk.Resource{
+		URI: urgencyURI, Name: "urgency", MIMEType: mimeJSON,
+		Description: "Which agents ask (awaitingIds), have finished (finishedIds), work (workingIds), or ended their turn within the last " +
+			"5 s (lingerIds): ids of terminals, in registry order.",
+	}, s.readUrgency)
 	s.mcp.AddResourceTemplate(&sdk.ResourceTemplate{
 		URITemplate: terminalURI + "{id}", Name: "terminal", MIMEType: mimeJSON,
 		Description: "The record of one terminal: intent, directory, git, pull request, agent and its state, parent, foreground program.",
@@ -78,7 +83,7 @@ func document(uri string, v any) (*sdk.ReadResourceResult, error) {
 
 func (s *server) subscribe(_ context.Context, req *sdk.SubscribeRequest) error {
 	uri := req.Params.URI
-	if uri != terminalsURI && (!strings.HasPrefix(uri, terminalURI) || uri == terminalURI) {
+	if uri != terminalsURI && uri != urgencyURI && (!strings.HasPrefix(uri, terminalURI) || uri == terminalURI) {
 		return sdk.ResourceNotFoundError(uri)
 	}
 	s.watch.start()

@@ -88,7 +88,7 @@ func publish(ctx context.Context, ws padi.Workspace, changed chan<- string) erro
 func addresses(ev padi.Event, known map[padi.TerminalID]bool) []string {
 	switch ev.Kind {
 	case padi.EventSnapshot:
-		uris := []string{terminalsURI}
+		uris := []string{terminalsURI, urgencyURI}
 		for _, r := range ev.Records {
 			known[r.ID] = true
 			uris = append(uris, terminalURI+string(r.ID))
@@ -97,21 +97,23 @@ func addresses(ev padi.Event, known map[padi.TerminalID]bool) []string {
 	case padi.EventChanged:
 		uri := terminalURI + string(ev.ID)
 		if known[ev.ID] {
-			return []string{uri}
+			return []string{uri, urgencyURI}
 		}
 		known[ev.ID] = true
-		return []string{terminalsURI, uri}
+		return []string{terminalsURI, uri, urgencyURI}
 	case padi.EventRemoved:
 		delete(known, ev.ID)
-		return []string{terminalsURI, terminalURI + string(ev.ID)}
+		return []string{terminalsURI, terminalURI + string(ev.ID), urgencyURI}
+	case padi.EventActivity:
+		return []string{urgencyURI}
 	}
 	return nil
 }
 
-// tell sends one notice for all changes of an address within updateDelay.
+// tell sends one notice for all changes of an address within updateDelay. What is urgent changes once more by quiet alone.
 func (w *watcher) tell(ctx context.Context, changed <-chan string) {
 	pending := map[string]bool{}
-	var due <-chan time.Time
+	var due, quiet <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -122,11 +124,17 @@ func (w *watcher) tell(ctx context.Context, changed <-chan string) {
 				due = time.After(updateDelay)
 			}
 		case <-due:
+			if pending[urgencyURI] {
+				quiet = time.After(finishedAfter)
+			}
 			for uri := range pending {
 				w.notify(ctx, uri)
 			}
 			clear(pending)
 			due = nil
+		case <-quiet:
+			w.notify(ctx, urgencyURI)
+			quiet = nil
 		}
 	}
 }
