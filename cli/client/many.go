@@ -100,7 +100,7 @@ func (h *Hosts) Ask(ctx context.Context, env *cli.Env, connect func(context.Cont
 	mine := WholeLines(env)
 	o := fan.Options{Silence: h.Silence, Route: h.routes(env), Failed: func(host inventory.Host, err error) {
 		if ctx.Err() == nil {
-			mine.Errorf("%s", Failure(host, err))
+			mine.Errorf("%s", Failure(host, hinted(env, err)))
 		}
 	}}
 	return fan.Each(ctx, h.List, o, func(ctx context.Context, t *Turn) error {

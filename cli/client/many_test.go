@@ -169,7 +169,7 @@ func TestAsk(t *testing.T) {
 	if cli.ExitCode(err) != ExitPartial || err.Error() != "1 of 2 hosts did not answer: b" {
 		t.Errorf("%v, exit %d", err, cli.ExitCode(err))
 	}
-	if diff := cmp.Diff("padi-tui: b: permission denied — try `ssh me@b true`\n", env.Stderr.(interface{ String() string }).String()); diff != "" {
+	if diff := cmp.Diff("padi-tui: b: permission denied — try `ssh -F /dev/null me@b true`\n", env.Stderr.(interface{ String() string }).String()); diff != "" {
 		t.Error(diff)
 	}
 	if err := Partial(outcomes[:1]); err != nil {

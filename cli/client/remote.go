@@ -27,7 +27,7 @@ func reachHost(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind)
 	}, heard.status)
 	told.shown.Clear()
 	if err != nil {
-		return line{}, err
+		return line{}, hinted(env, err)
 	}
 	b, report := link.Banner(), link.Report()
 	for _, w := range report.Warnings {

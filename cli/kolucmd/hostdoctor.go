@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kolu/cli"
+	"kolu/cli/client"
 	"kolu/fleet/doctor"
 	"kolu/fleet/inventory"
 )
@@ -33,7 +34,7 @@ The exit code is 1 when a step failed.`,
 			if err != nil {
 				return err
 			}
-			p := &stepPrinter{w: env.Stdout}
+			p := &stepPrinter{env: env, w: env.Stdout}
 			if !asJSON {
 				o.Told = p.step
 			}
@@ -42,6 +43,9 @@ The exit code is 1 when a step failed.`,
 				return err
 			}
 			if asJSON {
+				for i := range r.Steps {
+					r.Steps[i].Remedy = client.SSHHint(env, r.Steps[i].Remedy)
+				}
 				p.err = cli.JSON(env.Stdout, r)
 			}
 			if p.err == nil && r.Failed() {
@@ -82,6 +86,7 @@ func hostOptions(env *cli.Env, cmd *cobra.Command, host string) (doctor.Options,
 
 // stepPrinter prints steps as they come, in columns that do not depend on those to come.
 type stepPrinter struct {
+	env *cli.Env
 	w   io.Writer
 	err error
 }
@@ -97,7 +102,7 @@ func (p *stepPrinter) step(s doctor.Step) {
 	}
 	line := fmt.Sprintf("%-9s%-5s%8s  %s\n", s.Name, status, took, cli.Clean(s.Detail))
 	if s.Remedy != "" {
-		line += strings.Repeat(" ", 24) + "— " + cli.Clean(s.Remedy) + "\n"
+		line += strings.Repeat(" ", 24) + "— " + cli.Clean(client.SSHHint(p.env, s.Remedy)) + "\n"
 	}
 	_, err := io.WriteString(p.w, line)
 	p.err = errors.Join(p.err, err)

@@ -46,11 +46,12 @@ func TestHostVerbsRefuse(t *testing.T) {
 
 func TestStepPrinter(t *testing.T) {
 	var out bytes.Buffer
-	p := &stepPrinter{w: &out}
+	env, _, _ := clitest.Env("kolu", []string{"KOLU_SSH_CONFIG=/c"})
+	p := &stepPrinter{env: env, w: &out}
 	p.step(doctor.Step{Name: "connect", Status: doctor.OK, Detail: "transport master", MS: 12})
-	p.step(doctor.Step{Name: "places", Status: doctor.Fail, Detail: "none\x1b[2J", Remedy: "make room"})
+	p.step(doctor.Step{Name: "places", Status: doctor.Fail, Detail: "none\x1b[2J", Remedy: "see `ssh a true`"})
 	want := "connect  ok      12 ms  transport master\n" +
-		"places   FAIL           none [2J\n" + strings.Repeat(" ", 24) + "— make room\n"
+		"places   FAIL           none [2J\n" + strings.Repeat(" ", 24) + "— see `ssh -F /c a true`\n"
 	if out.String() != want || p.err != nil {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}

@@ -150,7 +150,7 @@ func TestOneHostIsAsBefore(t *testing.T) {
 
 func TestPartialAnswers(t *testing.T) {
 	m := newMachines()
-	refused := "padi-tui: down: connection refused — see `ssh down true`\n"
+	refused := "padi-tui: down: connection refused — see `ssh -F /dev/null down true`\n"
 	r := m.run(t, "status", "--host", "a,down", "--json")
 	if r.Code != 4 || !slices.Equal(hostsIn(t, r), []string{"a"}) || r.Stderr != refused+"padi-tui: 1 of 2 hosts did not answer: down\n" {
 		t.Errorf("%v", r)
