@@ -155,9 +155,15 @@ func TestDaemonThatEnds(t *testing.T) {
 
 func TestServeEndsWithItsInput(t *testing.T) {
 	held := make(chan struct{})
-	m, ended := startLink(t, daemon(t, func(c *net.UnixConn) { io.Copy(io.Discard, c); close(held) }))
+	m, ended := startLink(t, daemon(t, func(c *net.UnixConn) {
+		io.WriteString(c, "!")
+		io.Copy(io.Discard, c)
+		close(held)
+	}))
 	c := open(t, m)
-	io.WriteString(c, "x")
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil { // a link that ends at once may never have reached the daemon
+		t.Fatal(err)
+	}
 	start := time.Now()
 	m.Close()
 	select {
