@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"kolu/internal/peer"
 )
 
 // listener hears only processes of this user, survives errors of accept, and can drop every connection at once.
@@ -146,21 +148,11 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 func (l *listener) checkPeer(c *net.UnixConn) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
+	uid, err := peer.UID(c)
+	if err == nil && uid != l.uid {
+		err = fmt.Errorf("peer is user %d", uid)
 	}
-	uid, uidErr := -1, error(nil)
-	if err := raw.Control(func(fd uintptr) { uid, uidErr = peerUID(int(fd)) }); err != nil {
-		return err
-	}
-	if uidErr != nil {
-		return fmt.Errorf("read peer's user: %w", uidErr)
-	}
-	if uid != l.uid {
-		return fmt.Errorf("peer is user %d", uid)
-	}
-	return nil
+	return err
 }
 
 func (l *listener) track(c *net.UnixConn) (net.Conn, error) {

@@ -18,6 +18,7 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 
 	"kolu/internal/fault"
+	"kolu/internal/peer"
 )
 
 const (
@@ -198,6 +199,18 @@ func attach(ctx context.Context, path string) (*Conn, error) {
 		return nil, fmt.Errorf("%w: %w", errFull, err)
 	}
 	return nil, fmt.Errorf("%w: %w", errNoAnswer, err)
+}
+
+// sameUser refuses a control socket behind which another user's process listens; root's are taken.
+func sameUser(c *net.UnixConn) error {
+	uid, err := peer.UID(c)
+	if err == nil && uid != os.Getuid() && uid != 0 {
+		err = fmt.Errorf("it belongs to uid %d, not %d", uid, os.Getuid())
+	}
+	if err != nil {
+		return fmt.Errorf("check control socket: %w", err)
+	}
+	return nil
 }
 
 // startMaster starts a master of ours at path, unless someone else is just doing so, and attaches to it.

@@ -1,9 +1,9 @@
-package daemon
+package peer
 
 import "golang.org/x/sys/unix"
 
-// peerUID is the user at the other end of a connected unix socket.
-func peerUID(fd int) (int, error) {
+// uid is the user at the other end of a connected unix socket.
+func uid(fd int) (int, error) {
 	cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {
 		return -1, err
