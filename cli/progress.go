@@ -112,6 +112,22 @@ func (p *Progress) Step(stage string, done, total int64) {
 	}
 }
 
+// Notice passes on a line that another program has for the user: an address to open, a key to touch.
+func (p *Progress) Notice(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopWaiting()
+	p.erase()
+	fmt.Fprintf(p.w, "— %s: %s\n", p.name, Clean(line))
+}
+
+func (p *Progress) erase() {
+	if p.drawn {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+	p.drawn = false
+}
+
 func (p *Progress) bar() bool { return p.width > 0 && !p.ended }
 
 // barLine is one look of the bar.
@@ -150,10 +166,8 @@ func (p *Progress) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopWaiting()
-	if p.drawn {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
-	p.drawn, p.ended = false, true
+	p.erase()
+	p.ended = true
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

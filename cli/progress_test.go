@@ -89,3 +89,20 @@ func TestProgressThatIsQuickSaysNothing(t *testing.T) {
 		}
 	})
 }
+
+// A notice stands on a line of its own, whatever was drawn there.
+func TestNotice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		p := NewProgress(&Env{Stderr: &out}, "h1")
+		p.width = 60
+		p.Wait("connect")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		p.Notice("open https://login.example/\x1b[31m")
+		p.Notice("to go on")
+		if got, want := out.String(), "\r\x1b[K— h1: open https://login.example/ [31m\n— h1: to go on\n"; !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want it to end with %q", got, want)
+		}
+	})
+}

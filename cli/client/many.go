@@ -28,6 +28,8 @@ type Hosts struct {
 	Silence time.Duration
 	// EachName has every name asked for itself, also where several are one machine.
 	EachName bool
+	// JSON adds to each failure that is told on stderr one line with its code, as a single host's has it.
+	JSON bool
 }
 
 // Turn is the part of one host in asking several.
@@ -100,7 +102,7 @@ func (h *Hosts) Ask(ctx context.Context, env *cli.Env, connect func(context.Cont
 	mine := WholeLines(env)
 	o := fan.Options{Silence: h.Silence, Route: h.routes(env), Failed: func(host inventory.Host, err error) {
 		if ctx.Err() == nil {
-			mine.Errorf("%s", Failure(host, hinted(env, err)))
+			h.tell(mine, host, hinted(env, err))
 		}
 	}}
 	return fan.Each(ctx, h.List, o, func(ctx context.Context, t *Turn) error {
@@ -133,15 +135,31 @@ func (h *Hosts) routes(env *cli.Env) func(context.Context, string) (fan.Route, e
 	}
 }
 
-// Failure is one line that says why a host gave no answer.
-func Failure(host inventory.Host, err error) string {
-	name := strings.Join(host.Names(), ",")
-	if f, ok := errors.AsType[*fault.Error](err); ok {
-		named := *f
-		named.Host = name
-		return cli.Clean(named.Error())
+// tell says why a host gave no answer: a line, and one of JSON where that is asked for.
+func (h *Hosts) tell(env *cli.Env, host inventory.Host, err error) {
+	f := failure(host, err)
+	env.Errorf("%s", cli.Clean(f.Error()))
+	if h.JSON {
+		_ = cli.JSON(env.Stderr, f) // nowhere is left to say that it failed
 	}
-	return cli.Clean(name + ": " + err.Error())
+}
+
+// failure is why a host gave no answer, under all its names. What has no code of its own is internal.
+func failure(host inventory.Host, err error) *fault.Error {
+	named := fault.Error{Code: fault.Internal, Stage: "ask", Who: fault.Host, Detail: err.Error(), Err: err}
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		named = *f
+	}
+	named.Host = strings.Join(host.Names(), ",")
+	return &named
+}
+
+// Code is the fault code of an error, empty where it has none.
+func Code(err error) string {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return string(f.Code)
+	}
+	return ""
 }
 
 // Partial is the error that says which of several hosts did not answer: nil when all did, exit code 1 when none did, else

@@ -178,7 +178,7 @@ func TestAsk(t *testing.T) {
 	if err := Partial(outcomes[1:]); cli.ExitCode(err) != 1 {
 		t.Errorf("none answered: %v", err)
 	}
-	if got := Failure(inventory.Host{Name: "a", Also: []string{"b"}}, errors.New("x\ny")); got != "a,b: x y" {
+	if got := failure(inventory.Host{Name: "a", Also: []string{"b"}}, errors.New("x\ny")); got.Code != fault.Internal || cli.Clean(got.Error()) != "a,b: x y" {
 		t.Errorf("%q", got)
 	}
 }

@@ -86,6 +86,8 @@ func (p *progress) step(s fleet.Step) {
 	switch {
 	case s.Stage == "provision" && s.Detail != "":
 		p.shown.Step(s.Detail, s.Done, s.Total)
+	case s.Stage == "connect" && s.Detail != "":
+		p.shown.Notice(s.Detail)
 	case s.Detail == "":
 		p.shown.Wait(s.Stage)
 	}

@@ -25,6 +25,7 @@ type WaitFrame struct {
 	ExitCode    *int             `json:"exitCode,omitempty"`
 	Offset      *int64           `json:"offset,omitempty"`
 	Error       string           `json:"error,omitempty"`
+	Code        string           `json:"code,omitempty"` // of the error, where a host was not reached
 }
 
 // Outcomes beside those of a daemon: a signal ended the wait; or it could not be waited for, and the frame has the error.

@@ -259,8 +259,8 @@ func (f *forwarding) connection(ctx context.Context, p *carried, near *net.TCPCo
 			p.remote, f.host, f.host, p.remote, p.remote%60000+1024)
 	}
 	if err != nil {
-		near.SetLinger(0) // refused here as it was there
-		near.Close()
+		near.SetLinger(0)  // refused here as it was there
+		defer near.Close() // whoever sees it end can read why
 		return f.judge(ctx, p, err)
 	}
 	far, ok := conn.(loopback.Half)

@@ -35,18 +35,23 @@ type machines struct {
 func (m *machines) connect(_ context.Context, _ *cli.Env, ep client.Endpoint) (*client.PadiClient, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	target := ep.Target
-	if target == "" {
-		target = map[string]string{"b": "me@b", "alias": "other-way-to-a"}[ep.Host] // as one that dials looks it up
-	}
-	if target == "" {
-		target = ep.Host
+	target := target(ep.Host)
+	if ep.Target != "" {
+		target = ep.Target
 	}
 	m.dialled = append(m.dialled, target)
 	if ws := m.ws[target]; ws != nil {
 		return client.NewPadi(ws, daemon.Hello{}, client.Where{Host: ep.Host, Identity: m.identity[target]}, func() error { return nil }), nil
 	}
 	return nil, &fault.Error{Code: fault.Unreachable, Host: target, Detail: "connection refused", Remedy: "see `ssh " + target + " true`"}
+}
+
+// target is what ssh is given for a host of the list, as one that dials looks it up.
+func target(host string) string {
+	if t, ok := map[string]string{"b": "me@b", "alias": "other-way-to-a"}[host]; ok {
+		return t
+	}
+	return host
 }
 
 const hostsFile = `[hosts.a]
@@ -150,7 +155,8 @@ func TestOneHostIsAsBefore(t *testing.T) {
 
 func TestPartialAnswers(t *testing.T) {
 	m := newMachines()
-	refused := "padi-tui: down: connection refused — see `ssh -F /dev/null down true`\n"
+	refused := "padi-tui: down: connection refused — see `ssh -F /dev/null down true`\n" +
+		`{"code":"unreachable","host":"down","detail":"connection refused","remedy":"see ` + "`ssh -F /dev/null down true`" + `"}` + "\n"
 	r := m.run(t, "status", "--host", "a,down", "--json")
 	if r.Code != 4 || !slices.Equal(hostsIn(t, r), []string{"a"}) || r.Stderr != refused+"padi-tui: 1 of 2 hosts did not answer: down\n" {
 		t.Errorf("%v", r)
@@ -341,7 +347,7 @@ func TestWaitForSeveral(t *testing.T) {
 				t.Errorf("want exit %d: %v", tt.code, r)
 			}
 			r = m.run(t, append(args, "--json")...)
-			var frames []struct{ Host, ID, Result string }
+			var frames []struct{ Host, ID, Result, Code string }
 			if err := json.Unmarshal([]byte(r.Stdout), &frames); err != nil {
 				t.Fatalf("%v in %v", err, r)
 			}
@@ -350,6 +356,9 @@ func TestWaitForSeveral(t *testing.T) {
 				results = append(results, f.Result)
 				if f.ID == "" || (f.Host == "") != strings.HasPrefix(f.ID, "cc") {
 					t.Errorf("frame %+v", f)
+				}
+				if (f.Code == string(fault.Unreachable)) != (m.ws[target(f.Host)] == nil) {
+					t.Errorf("frame %+v: a host that was not reached has its code, and no other", f)
 				}
 			}
 			if got := strings.Join(results, " "); r.Code != tt.code || (tt.results != "" && got != tt.results) {

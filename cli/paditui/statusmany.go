@@ -30,6 +30,7 @@ func (f *Face) statusMany(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	hosts.JSON = asJSON
 	table := newHostTable(f.env.Stdout, hosts)
 	var mu sync.Mutex
 	got := map[int][]padi.Record{}

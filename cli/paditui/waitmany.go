@@ -60,6 +60,7 @@ func (f *Face) waitMany(ctx context.Context, opts waitOptions, p plan) error {
 	if err != nil {
 		return err
 	}
+	hosts.JSON = opts.asJSON
 	waiting, met := context.WithCancelCause(ctx)
 	defer met(nil)
 	m.met = met
@@ -194,7 +195,7 @@ func (m *manyWaits) fail(mine []*waited, err error) {
 	defer m.mu.Unlock()
 	for _, w := range mine {
 		if w.frame.Result == pending && !errors.Is(err, context.Canceled) && !errors.Is(err, errMet) {
-			w.frame.Result, w.frame.Error = unreached, err.Error()
+			w.frame.Result, w.frame.Error, w.frame.Code = unreached, err.Error(), client.Code(err)
 		}
 	}
 }

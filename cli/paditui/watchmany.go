@@ -20,6 +20,7 @@ func (f *Face) watchMany(ctx context.Context, args []string, asJSON bool) error 
 	if err != nil {
 		return err
 	}
+	hosts.JSON = asJSON
 	out := &wholeWrites{w: f.env.Stdout}
 	outcomes := hosts.Ask(ctx, f.env, f.connect, func(ctx context.Context, c *client.PadiClient, t *client.Turn) error {
 		return f.follow(ctx, c, &watchPrinter{

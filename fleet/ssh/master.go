@@ -315,6 +315,8 @@ func (o *Options) listen(r *os.File, said *tail) {
 	lines := bufio.NewReaderSize(r, 4<<10)
 	touch := time.AfterFunc(time.Hour, func() {}) // for a key that is asked to sign and does not
 	defer func() { touch.Stop() }()
+	heard := o.notices()
+	defer heard.end()
 	for {
 		line, err := lines.ReadSlice('\n')
 		touch.Stop()
@@ -326,9 +328,7 @@ func (o *Options) listen(r *os.File, said *tail) {
 			line = nil
 		}
 		said.Write(line)
-		if text := fault.Printable(string(line), 400); text != "" {
-			o.notice(text)
-		}
+		heard.add(string(line))
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return
 		}

@@ -31,7 +31,8 @@ func (o *Options) dialNative(ctx context.Context, t Target) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{kind: Native, first: make(chan *session, 1)}
+	c := &Conn{kind: Native, first: make(chan *session, 1), heard: o.notices()}
+	defer c.heard.end()
 	if err := o.connect(ctx, c, conf, 0); err != nil {
 		for _, closer := range c.closers {
 			closer.Close()
@@ -64,7 +65,7 @@ func (o *Options) wire(ctx context.Context, c *Conn, conf *config, depth int) (n
 		return o.jump(ctx, c, jump, addr, depth)
 	}
 	if command := conf.first("proxycommand"); command != "" && command != "none" {
-		return o.proxy(ctx, conf, command)
+		return o.proxy(ctx, conf, command, c.heard)
 	}
 	d := net.Dialer{Timeout: tcpWithin}
 	wire, err := d.DialContext(ctx, "tcp", addr)
@@ -135,7 +136,7 @@ func (o *Options) hop(ctx context.Context, c *Conn, hop string, through *xssh.Cl
 		return nil, err
 	}
 	if through == nil {
-		inner := &Conn{}
+		inner := &Conn{heard: c.heard}
 		err := o.connect(ctx, inner, conf, depth)
 		c.closers = append(inner.closers, c.closers...)
 		c.warnings = append(c.warnings, inner.warnings...)
@@ -171,7 +172,7 @@ func atHop(err error, hop string) error {
 func (o *Options) login(ctx context.Context, c *Conn, conf *config, wire net.Conn) (*xssh.Client, error) {
 	keys := o.keys(ctx, conf)
 	hosts := newHostKeys(conf)
-	a := &attempt{wire: wire, keys: keys, hosts: hosts, conf: conf}
+	a := &attempt{wire: wire, keys: keys, hosts: hosts, conf: conf, heard: c.heard}
 	defer a.watch(ctx)()
 	conn, chans, reqs, err := xssh.NewClientConn(wire, net.JoinHostPort(conf.hostname(), conf.port()), a.config())
 	c.warnings = append(c.warnings, slicesOf(conf.warnings, hosts.warnings, keys.warnings)...)
@@ -197,6 +198,7 @@ type attempt struct {
 	keys    *keyring
 	hosts   *hostKeys
 	conf    *config
+	heard   *notices
 	timer   *time.Timer
 	late    atomic.Bool
 	keyed   atomic.Bool // the host key was accepted
@@ -216,6 +218,10 @@ func (a *attempt) config() *xssh.ClientConfig {
 		Auth:              []xssh.AuthMethod{xssh.PublicKeys(a.keys.signers...)},
 		HostKeyAlgorithms: a.hosts.algorithms(),
 		ClientVersion:     "SSH-2.0-kolu",
+		BannerCallback: func(text string) error { // some servers say in it what the user has to do
+			_, err := io.WriteString(a.heard, text+"\n")
+			return err
+		},
 		HostKeyCallback: func(name string, remote net.Addr, key xssh.PublicKey) error {
 			if err := a.hosts.check(name, remote, key); err != nil {
 				return err

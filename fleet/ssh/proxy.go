@@ -15,16 +15,17 @@ import (
 	"kolu/internal/fault"
 )
 
-// proxy starts a ProxyCommand and gives the connection it makes.
-func (o *Options) proxy(ctx context.Context, c *config, command string) (net.Conn, error) {
+// proxy starts a ProxyCommand and gives the connection it makes. heard is told what it prints.
+func (o *Options) proxy(ctx context.Context, c *config, command string, heard *notices) (net.Conn, error) {
 	cmd := exec.Command("/bin/sh", "-c", "exec "+c.expand(command))
 	cmd.Env = o.environ()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	said := &tail{}
+	cmd.Stderr = io.MultiWriter(said, heard)
 	var conn net.Conn
 	var err error
 	if c.yes("proxyusefdpass") {
-		conn, err = passed(ctx, cmd, said)
+		conn, err = passed(ctx, cmd)
 	} else {
 		conn, err = piped(cmd, said)
 	}
@@ -69,8 +70,7 @@ func endGroup(cmd *exec.Cmd, gone <-chan struct{}) {
 	}
 }
 
-func start(cmd *exec.Cmd, said *tail) (gone chan struct{}, err error) {
-	cmd.Stderr = said
+func start(cmd *exec.Cmd) (gone chan struct{}, err error) {
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func piped(cmd *exec.Cmd, said *tail) (net.Conn, error) {
 		return nil, err
 	}
 	cmd.Stdin, cmd.Stdout = theirs, theirs
-	gone, err := start(cmd, said)
+	gone, err := start(cmd)
 	theirs.Close()
 	if err != nil {
 		ours.Close()
@@ -97,14 +97,14 @@ func piped(cmd *exec.Cmd, said *tail) (net.Conn, error) {
 }
 
 // passed takes the connection that a command made and hands over as a file descriptor on its stdout.
-func passed(ctx context.Context, cmd *exec.Cmd, said *tail) (net.Conn, error) {
+func passed(ctx context.Context, cmd *exec.Cmd) (net.Conn, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
 	defer ours.Close()
 	cmd.Stdin, cmd.Stdout = theirs, theirs
-	gone, err := start(cmd, said)
+	gone, err := start(cmd)
 	theirs.Close()
 	if err != nil {
 		return nil, err

@@ -50,8 +50,8 @@ type Options struct {
 	Log        *slog.Logger
 	// Env is the environment as os.Environ gives it, which nil means.
 	Env []string
-	// Notice is told each line that the ssh program prints while it connects, made printable: a proxy may ask the user to
-	// open an address in a browser.
+	// Notice is told each line, made printable, that ssh, a proxy or the server prints while the login goes on after it: the user may
+	// have to open an address in a browser.
 	Notice func(line string)
 }
 
@@ -121,6 +121,7 @@ type Conn struct {
 	host     string
 	log      *slog.Logger
 
+	heard   *notices      // while a native login goes on
 	few     string        // of a master of ours: the mark that its server has trouble with several sessions
 	first   chan *session // a session opened ahead, at most one
 	closers []io.Closer   // closed in order after the client
