@@ -16,15 +16,9 @@ var errClosed = errors.New("link closed")
 // pipe joins r and w into one connection whose Close always ends a blocked Read and Write, which plain stdin and stdout
 // do not offer. It counts what passes.
 type pipe struct {
-	r io.Reader
-	w io.Writer
-
-	in      chan []byte
-	readErr error // set before in is closed
-	pending []byte
-
-	out     chan []byte
-	written chan error
+	r    io.Reader
+	w    io.Writer
+	ends []any // what was given: the output, then the input
 
 	closed chan struct{}
 	once   sync.Once
@@ -39,94 +33,45 @@ type pipe struct {
 }
 
 func newPipe(r io.Reader, w io.Writer) *pipe {
-	p := &pipe{r: r, w: w, in: make(chan []byte), out: make(chan []byte), written: make(chan error),
-		closed: make(chan struct{}), start: time.Now()}
-	p.pumps.Go(p.pumpIn)
-	p.pumps.Go(p.pumpOut)
+	p := &pipe{ends: []any{w, r}, closed: make(chan struct{}), start: time.Now()}
+	p.r, p.w = p.readEnd(r), p.writeEnd(w)
 	return p
 }
 
-// pumpIn alternates between two buffers: the reader takes the next only when it has used up the one before.
-func (p *pipe) pumpIn() {
-	defer close(p.in)
-	bufs := [2][]byte{make([]byte, 32<<10), make([]byte, 32<<10)}
-	for i := 0; ; i++ {
-		buf := bufs[i%2]
-		n, err := p.r.Read(buf)
-		if n > 0 {
-			p.read.Add(int64(n))
-			p.lastRead.Store(int64(time.Since(p.start)))
-			select {
-			case p.in <- buf[:n]:
-			case <-p.closed:
-				p.readErr = errClosed
-				return
-			}
-		}
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				p.gone.Store(true)
-			}
-			p.readErr = err
-			return
-		}
-	}
-}
-
-func (p *pipe) pumpOut() {
-	for {
-		select {
-		case b := <-p.out:
-			n, err := p.w.Write(b)
-			p.wrote.Add(int64(n))
-			p.lastWrote.Store(int64(time.Since(p.start)))
-			if err != nil {
-				p.gone.Store(true)
-			}
-			select {
-			case p.written <- err:
-			case <-p.closed:
-				return
-			}
-		case <-p.closed:
-			return
-		}
-	}
-}
-
+// Read gives what came. After Close, and when Close ends it, its error is errClosed.
 func (p *pipe) Read(b []byte) (int, error) {
-	if len(p.pending) == 0 {
-		select {
-		case next, ok := <-p.in:
-			if !ok {
-				return 0, p.readErr
-			}
-			p.pending = next
-		case <-p.closed:
-			return 0, errClosed
-		}
+	n, err := p.r.Read(b)
+	if n > 0 {
+		p.read.Add(int64(n))
+		p.lastRead.Store(int64(time.Since(p.start)))
 	}
-	n := copy(b, p.pending)
-	p.pending = p.pending[n:]
-	return n, nil
+	if errors.Is(err, io.EOF) {
+		p.gone.Store(true)
+	}
+	return n, p.closing(err)
 }
 
-// Write hands b over and waits, so that b is free again when it returns, except after Close.
+// Write puts b on the wire. After Close, and when Close ends it, its error is errClosed.
 func (p *pipe) Write(b []byte) (int, error) {
-	own := append([]byte(nil), b...)
-	select {
-	case p.out <- own:
-	case <-p.closed:
-		return 0, errClosed
+	n, err := p.w.Write(b)
+	p.wrote.Add(int64(n))
+	p.lastWrote.Store(int64(time.Since(p.start)))
+	err = p.closing(err)
+	if err != nil && err != errClosed {
+		p.gone.Store(true)
+	}
+	return n, err
+}
+
+func (p *pipe) closing(err error) error {
+	if err == nil {
+		return nil
 	}
 	select {
-	case err := <-p.written:
-		if err != nil {
-			return 0, err
-		}
-		return len(b), nil
 	case <-p.closed:
-		return 0, errClosed
+		return errClosed
+	default:
+		return err
 	}
 }
 
@@ -134,19 +79,20 @@ func (p *pipe) Write(b []byte) (int, error) {
 func (p *pipe) Close() error {
 	p.once.Do(func() {
 		close(p.closed)
-		if d, ok := p.r.(interface{ SetReadDeadline(time.Time) error }); ok {
-			d.SetReadDeadline(time.Now())
-		}
-		// The end of input first: it is what tells the far side to leave.
-		p.pumps.Go(func() { // a close may have to send something on a line that is stuck
-			for _, end := range []any{p.w, p.r} {
-				if c, ok := end.(io.Closer); ok {
-					c.Close()
-				}
-			}
-		})
+		interrupt(p.r)
+		interrupt(p.w)
+		p.pumps.Go(p.closeEnds) // a close may have to send something on a line that is stuck
 	})
 	return nil
+}
+
+// closeEnds ends what we send first: it is what tells the far side to leave.
+func (p *pipe) closeEnds() {
+	for _, end := range append([]any{p.w, p.r}, p.ends...) { // twice for one that is used as it was given
+		if c, ok := end.(io.Closer); ok {
+			c.Close()
+		}
+	}
 }
 
 // wait waits for both directions to end, or reports that one is stuck in a read or write that Close cannot end.

@@ -109,9 +109,7 @@ func (s *stream) Write(b []byte) (int, error) {
 		if !s.link.pace.admit(len(part), out.bulk, s.closed) {
 			return total, s.explain(yamux.ErrStreamClosed)
 		}
-		stuck := time.AfterFunc(stuckFor, func() { s.link.pace.giveBack(out) })
-		n, err := s.Stream.Write(part)
-		stuck.Stop()
+		n, err := s.put(part, out)
 		if s.link.pace.wrote(out) {
 			s.link.sendMark()
 		}
@@ -125,6 +123,15 @@ func (s *stream) Write(b []byte) (int, error) {
 		b = b[n:]
 	}
 	return total, nil
+}
+
+// put writes an admitted frame. Only bulk can be stuck for long in front of a reader that stopped, so that nothing else pays for a timer.
+func (s *stream) put(b []byte, out *frameOut) (int, error) {
+	if out.bulk {
+		stuck := time.AfterFunc(stuckFor, func() { s.link.pace.giveBack(out) })
+		defer stuck.Stop()
+	}
+	return s.Stream.Write(b)
 }
 
 // explain tells the end of the link from the end of the stream, which yamux both calls EOF.

@@ -1,16 +1,16 @@
-// Command line measures what a line to a host carries: how long a keystroke's echo takes alone and beside a flood, how much a
-// stream carries compared with a channel of ssh, and how long a request takes. Everything is measured in one run over one host, so the
-// ratios mean something and the times do not. The delay and the rate are the caller's to set, on a testbed:
+// Command line measures what a line to a host carries: how long a request takes, how long a keystroke's echo takes alone and beside a
+// flood, and how much a stream carries each way. Beside each stands what plain ssh does over a channel of its own in the same run, so
+// the ratios mean something and the times do not. The delay and the rate are the caller's to set, on a testbed:
 //
 //	testbed rate h1 10; testbed delay h1 50ms; go run ./bench/line -F SSH_CONFIG h1
+//
+// The streams need perl on the host.
 package main
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"time"
 
-	"kolu/daemon/kaval"
 	"kolu/daemon/kaval/kavalrpc"
+	"kolu/daemon/padi/padirpc"
 	"kolu/fleet"
 	"kolu/fleet/ssh"
 )
@@ -27,49 +27,69 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	config := flag.String("F", "", "ssh `configuration`")
-	n := flag.Int("n", 150, "keystrokes and requests")
-	span := flag.Duration("t", 6*time.Second, "how long a stream is measured")
+	b := &bench{}
+	flag.StringVar(&b.ssh.ConfigFile, "F", "", "ssh `configuration`")
+	flag.StringVar((*string)(&b.ssh.Transport), "ssh", "auto", "`transport`: auto, master or native")
+	flag.IntVar(&b.n, "n", 150, "keystrokes; ten times as many requests")
+	flag.DurationVar(&b.span, "t", 6*time.Second, "how long a stream is measured, after as long again")
+	only := flag.String("only", "requests,keystrokes,down,up", "what to measure")
 	flag.Parse()
 	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: line [-F SSH_CONFIG] [-n COUNT] [-t TIME] HOST")
+		fmt.Fprintln(os.Stderr, "usage: line [-F SSH_CONFIG] [-ssh TRANSPORT] [-n COUNT] [-t TIME] [-only WHAT] HOST")
 		os.Exit(2)
 	}
-	if err := run(ctx, flag.Arg(0), *config, *n, *span); err != nil {
+	b.name = flag.Arg(0)
+	if err := b.run(ctx, strings.Split(*only, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "line:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, host, config string, n int, span time.Duration) error {
-	link, err := fleet.Keep(ctx, host, "kaval", fleet.Options{ConfigFile: config}, nil)
+type bench struct {
+	name string
+	ssh  ssh.Options
+	n    int
+	span time.Duration
+
+	kaval *kavalrpc.Client
+	padi  *padirpc.Client
+	plain *ssh.Conn
+}
+
+func (b *bench) run(ctx context.Context, only []string) error {
+	o := fleet.Options{ConfigFile: b.ssh.ConfigFile, Transport: string(b.ssh.Transport)}
+	kaval, err := fleet.Keep(ctx, b.name, "kaval", o, nil)
 	if err != nil {
 		return err
 	}
-	defer link.Close()
-	b := &bench{link: link, host: kavalrpc.NewClient(link), n: n, span: span}
-	requests, err := b.requests(ctx)
+	defer kaval.Close()
+	padi, err := fleet.Keep(ctx, b.name, "padi", o, nil)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-34s p50 %8s  p95 %8s\n", "request", ms(at(requests, 50)), ms(at(requests, 95)))
-	idle, beside, err := b.keystrokes(ctx)
-	if err != nil {
+	defer padi.Close()
+	if b.plain, err = ssh.Dial(ctx, b.name, b.ssh); err != nil {
 		return err
 	}
-	fmt.Printf("%-34s p50 %8s  p95 %8s\n", "keystroke alone", ms(at(idle, 50)), ms(at(idle, 95)))
-	fmt.Printf("%-34s p50 %8s  p95 %8s  ratio of p95 %.2f\n", "keystroke beside a flood", ms(at(beside, 50)), ms(at(beside, 95)),
-		at(beside, 95).Seconds()/at(idle, 95).Seconds())
-	ours, err := b.stream(ctx)
-	if err != nil {
-		return err
+	defer b.plain.Close()
+	b.kaval, b.padi = kavalrpc.NewClient(kaval), padirpc.NewClient(padi)
+	for _, m := range []struct {
+		name string
+		run  func(context.Context) error
+	}{{"requests", b.requests}, {"keystrokes", b.keystrokes}, {"down", b.down}, {"up", b.up}} {
+		if !slices.Contains(only, m.name) {
+			continue
+		}
+		if err := m.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
 	}
-	raw, err := channel(ctx, host, config, span)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%-34s %.2f MB/s, a channel of ssh %.2f MB/s, ratio %.2f\n", "stream", ours/1e6, raw/1e6, ours/raw)
 	return nil
+}
+
+// print prints a line of times.
+func print(what string, times []time.Duration, more string) {
+	fmt.Printf("%-26s p50 %8s  p95 %8s  %s\n", what, ms(at(times, 50)), ms(at(times, 95)), more)
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", d.Seconds()*1e3) }
@@ -79,137 +99,7 @@ func at(times []time.Duration, percent int) time.Duration {
 	return sorted[min(len(sorted)-1, len(sorted)*percent/100)]
 }
 
-type bench struct {
-	link *fleet.Session
-	host *kavalrpc.Client
-	n    int
-	span time.Duration
-}
-
-func (b *bench) requests(ctx context.Context) (times []time.Duration, err error) {
-	for range b.n {
-		began := time.Now()
-		if _, err := b.host.Info(ctx); err != nil {
-			return nil, err
-		}
-		times = append(times, time.Since(began))
-	}
-	return times, nil
-}
-
-// spawn starts a program that is killed at the end, and attaches to it.
-func (b *bench) spawn(ctx context.Context, script string) (kaval.Attachment, func(), error) {
-	term, err := b.host.Spawn(ctx, kaval.SpawnRequest{Argv: []string{"sh", "-c", script}})
-	if err != nil {
-		return nil, nil, err
-	}
-	kill := func() { _ = b.host.Kill(context.WithoutCancel(ctx), term.ID) } // the host may be gone by then
-	a, err := b.host.Attach(ctx, term.ID, kaval.AttachRequest{})
-	if err != nil {
-		kill()
-		return nil, nil, err
-	}
-	return a, func() { a.Close(); kill() }, nil
-}
-
-func (b *bench) keystrokes(ctx context.Context) (idle, beside []time.Duration, err error) {
-	typing, end, err := b.spawn(ctx, "stty raw -echo; exec cat")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer end()
-	if _, err := typing.Next(ctx); err != nil {
-		return nil, nil, err
-	}
-	time.Sleep(500 * time.Millisecond) // for stty
-	if idle, err = b.echoes(ctx, typing); err != nil {
-		return nil, nil, err
-	}
-	flood, endFlood, err := b.spawn(ctx, "yes 'the quick brown fox jumps over the lazy dog'")
-	if err != nil {
-		return nil, nil, err
-	}
-	go func() { // ends with its attachment
-		for {
-			if _, err := flood.Next(ctx); err != nil {
-				return
-			}
-		}
-	}()
-	time.Sleep(3 * time.Second) // for the line to be full
-	beside, err = b.echoes(ctx, typing)
-	endFlood()
-	return idle, beside, err
-}
-
-func (b *bench) echoes(ctx context.Context, a kaval.Attachment) (times []time.Duration, err error) {
-	for i := range b.n {
-		key := []byte{byte('a' + i%26)}
-		began := time.Now()
-		if err := a.Write(ctx, key); err != nil {
-			return nil, err
-		}
-		for got := false; !got; {
-			f, err := a.Next(ctx)
-			if err != nil {
-				return nil, err
-			}
-			got = f.Kind == kaval.FrameData && bytes.Contains(f.Data, key)
-		}
-		times = append(times, time.Since(began))
-		time.Sleep(20 * time.Millisecond)
-	}
-	return times, nil
-}
-
-// stream gives the bytes a second that come over the line while a program floods a terminal.
-func (b *bench) stream(ctx context.Context) (float64, error) {
-	flood, end, err := b.spawn(ctx, "yes 'the quick brown fox jumps over the lazy dog'")
-	if err != nil {
-		return 0, err
-	}
-	defer end()
-	var began time.Time
-	var first int64
-	for start := time.Now(); ; {
-		if _, err := flood.Next(ctx); err != nil {
-			return 0, err
-		}
-		switch {
-		case began.IsZero() && time.Since(start) > 2*time.Second: // the ramp is not measured, here nor there
-			began, first = time.Now(), b.link.Report().Received
-		case !began.IsZero() && time.Since(began) > b.span:
-			return float64(b.link.Report().Received-first) / time.Since(began).Seconds(), nil
-		}
-	}
-}
-
-// channel is the same over one plain channel of the same transport.
-func channel(ctx context.Context, host, config string, span time.Duration) (float64, error) {
-	conn, err := ssh.Dial(ctx, host, ssh.Options{ConfigFile: config})
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
-	p, err := conn.Start(ctx, "yes "+strings.Repeat("x", 70))
-	if err != nil {
-		return 0, err
-	}
-	defer p.Close()
-	out, buf := p.Stdout(), make([]byte, 32<<10)
-	var began time.Time
-	got := 0
-	for start := time.Now(); ; {
-		n, err := out.Read(buf)
-		if err != nil {
-			return 0, fmt.Errorf("read channel: %w", io.ErrUnexpectedEOF)
-		}
-		got += n
-		switch {
-		case began.IsZero() && time.Since(start) > 2*time.Second:
-			began, got = time.Now(), 0
-		case !began.IsZero() && time.Since(began) > span:
-			return float64(got) / time.Since(began).Seconds(), nil
-		}
-	}
+// ratio says how one time compares with another.
+func ratio(ours, theirs time.Duration) string {
+	return fmt.Sprintf("%.2f times", ours.Seconds()/theirs.Seconds())
 }

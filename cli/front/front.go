@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -114,6 +115,7 @@ func Run(ctx context.Context, env *cli.Env, c Config) error {
 	if err := stdio.WriteBanner(env.Stdout, c.Nonce, identify(banner)); err != nil {
 		return err
 	}
+	runtime.GOMAXPROCS(1) // it copies: a second one only looks for work, 0.04 ms of each request on two cores
 	return stdio.Serve(ctx, env.Stdin, env.Stdout, w.dial)
 }
 

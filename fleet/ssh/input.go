@@ -94,3 +94,6 @@ func (in *input) run() {
 		}
 	}
 }
+
+// CloseEndsWrite marks that a Write which waits ends at Close.
+func (in *input) CloseEndsWrite() {}

@@ -53,7 +53,7 @@ var MayImport = map[string][]string{
 	"vm-tests":         {},
 	"vm-tests/testbed": {},
 	"bench":            {},
-	"bench/line":       {"fleet", "fleet/ssh", "daemon/kaval", "daemon/kaval/kavalrpc"},
+	"bench/line":       {"fleet", "fleet/ssh", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi/padirpc"},
 	"nix/manifest":     {"provision"},
 }
 
