@@ -1,6 +1,8 @@
 package client
 
 import (
+	"fmt"
+
 	"kolu/daemon"
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
@@ -36,6 +38,15 @@ func NewPadi(ws padi.Workspace, hello daemon.Hello, where Where, end func() erro
 
 // Lasting reports whether calls wait for a line that was lost.
 func (c *PadiClient) Lasting() bool { return c.Where.Lasting() }
+
+// Agents is what this padi does for the agents in its terminals.
+func (c *PadiClient) Agents() (padi.AgentKeeper, error) {
+	k, ok := c.Workspace.(padi.AgentKeeper)
+	if !ok {
+		return nil, fmt.Errorf("%w: this padi does not look after agents", kaval.ErrRefused)
+	}
+	return k, nil
+}
 
 // Close ends the connection. The daemon and its terminals stay.
 func (c *PadiClient) Close() error { return c.end() }

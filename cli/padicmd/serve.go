@@ -16,6 +16,11 @@ import (
 	"kolu/daemon/kaval"
 	"kolu/daemon/kaval/kavalrpc"
 	"kolu/daemon/padi"
+	"kolu/daemon/padi/agents"
+	"kolu/daemon/padi/agents/claude"
+	"kolu/daemon/padi/agents/codex"
+	"kolu/daemon/padi/agents/grok"
+	"kolu/daemon/padi/agents/opencode"
 	"kolu/daemon/padi/padirpc"
 	"kolu/daemon/padi/session"
 	"kolu/daemon/padi/supervise"
@@ -109,6 +114,7 @@ func (p *parts) open(ctx context.Context, self daemon.Hello) (http.Handler, erro
 	p.workspace = workspace.New(workspace.Options{
 		Kaval: supervisor, Status: supervisor.Status, Instance: supervisor.Instance, Upgrade: supervisor.Upgrade, Store: store,
 		Environ: daemon.DetachedEnv(p.env.Environ), Version: version.Version, Log: log,
+		Detectors: detectors(p.env),
 	})
 	p.running.Go(func() { supervisor.Run(ctx) })
 	p.running.Go(func() {
@@ -117,6 +123,14 @@ func (p *parts) open(ctx context.Context, self daemon.Hello) (http.Handler, erro
 		}
 	})
 	return padirpc.Handler(p.workspace, log), nil
+}
+
+// detectors know the agents that keep their files in the home directory of this padi.
+func detectors(env *cli.Env) []agents.Detector {
+	home := env.Getenv("HOME")
+	return []agents.Detector{
+		claude.New(home, env.Getenv), codex.New(home, env.Getenv), opencode.New(home, env.Getenv), grok.New(home, env.Getenv),
+	}
 }
 
 // close waits for the parts, whose context has ended.

@@ -45,6 +45,9 @@ type Record struct {
 	Foreground *Foreground `json:"foreground"`
 	// LastCommand is the command line the shell ran last.
 	LastCommand string `json:"lastCommand,omitempty"`
+	// Resume brings the agent's conversation back in a fresh shell. It outlives the agent's terminal, and goes when the agent ended by
+	// itself.
+	Resume *Resume `json:"resume,omitempty"`
 	// LastActivityAt is when the last output byte came, in milliseconds since 1970 by the host's clock; IdleMS is how long
 	// ago that was when the record was made.
 	LastActivityAt int64 `json:"lastActivityAt,omitempty"`
@@ -81,13 +84,59 @@ type Foreground struct {
 	Title string `json:"title,omitempty"`
 }
 
-// Agent is the coding agent in a terminal.
+// Agent is the coding agent in a terminal. What nothing tells is left out.
 type Agent struct {
-	Kind  string     `json:"kind"`  // claude-code, codex, opencode, grok
+	Kind  string     `json:"kind"`  // claude-code, codex, opencode, grok, or what the agent calls itself
 	State AgentState `json:"state"` // Unknown where nothing tells
-	// Source is what the state was read from: status (the agent's own word), or empty with Unknown.
+	// Source is what the state was read from: status (the agent's own word, OSC 7501), file (its own files), screen, or empty with Unknown.
 	Source  string `json:"source,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Asks is with AwaitingUser what for: permission or question.
+	Asks string `json:"asks,omitempty"`
+	// Reason says why the state is Unknown, as far as that is known.
+	Reason string `json:"reason,omitempty"`
+	// SessionID names the conversation, as the agent does.
+	SessionID string `json:"sessionId,omitempty"`
+	Model     string `json:"model,omitempty"`
+	Summary   string `json:"summary,omitempty"`
+	// ContextTokens is how full the conversation's context was at the last answer.
+	ContextTokens int64 `json:"contextTokens,omitempty"`
+	// StartedAt is when the conversation began, over all its resumes, in milliseconds since 1970.
+	StartedAt int64     `json:"startedAt,omitempty"`
+	Tasks     *Progress `json:"taskProgress,omitempty"`
+	Version   string    `json:"version,omitempty"`
+}
+
+// Progress is how far a list of tasks is done.
+type Progress struct {
+	Total     int `json:"total"`
+	Completed int `json:"completed"`
+}
+
+// Resume says how to go on with one conversation.
+type Resume struct {
+	Kind      string `json:"kind"`
+	SessionID string `json:"sessionId"`
+	// Command is a line for a shell, with the flags that the agent was started with.
+	Command string `json:"command"`
+}
+
+// Evidence is what one source says of a terminal's agent.
+type Evidence struct {
+	Source string     `json:"source"`          // terminal, status, file, screen, or what made the state
+	Path   string     `json:"path,omitempty"`  // of a file
+	State  AgentState `json:"state,omitempty"` // what it says by itself
+	Detail string     `json:"detail,omitempty"`
+	AgeMS  int64      `json:"ageMs,omitempty"` // since the source last changed
+	Used   bool       `json:"used,omitempty"`  // the state comes from it
+}
+
+// Explanation is why a record says what it says of its agent.
+type Explanation struct {
+	ID       TerminalID `json:"id"`
+	Agent    *Agent     `json:"agent"`
+	Resume   *Resume    `json:"resume,omitempty"`
+	Evidence []Evidence `json:"evidence"`
 }
 
 // AgentState is what an agent is doing.

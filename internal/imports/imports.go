@@ -19,7 +19,7 @@ var MayImport = map[string][]string{
 	"cli/front":    {"cli", "daemon", "daemon/kaval", "daemon/padi", "stdio", "provision"}, // what ssh runs
 	// where the parts are wired together; no fleet, so a daemon never dials out
 	"cli/kavalcmd": {"cli", "cli/front", "daemon", "daemon/kaval", "daemon/kaval/*", "stdio", "provision"},
-	"cli/padicmd":  {"cli", "cli/front", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/*", "stdio", "provision"},
+	"cli/padicmd":  {"cli", "cli/front", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/*", "daemon/padi/agents/*", "stdio", "provision"},
 	// flags and environment become a connected contract; neither cobra nor an implementation
 	"cli/client": {"cli", "daemon", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi", "daemon/padi/padirpc", "fleet", "fleet/fan", "fleet/inventory", "provision", "stdio"},
 
@@ -46,8 +46,15 @@ var MayImport = map[string][]string{
 	"daemon/padi/supervise":  {"daemon", "daemon/kaval", "daemon/padi"},
 	"daemon/padi/repo":       {"daemon/kaval", "daemon/padi"},
 	"daemon/padi/agents":     {"daemon/kaval", "daemon/padi"},
-	"daemon/padi/session":    {"daemon/padi"},
-	"daemon/padi/shell":      {"daemon/kaval"},
+	// one package for each agent, which knows its files and its screen; they start nothing and write nothing
+	"daemon/padi/agents/claude":   {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc"},
+	"daemon/padi/agents/codex":    {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc", "daemon/padi/agents/sqlite"},
+	"daemon/padi/agents/opencode": {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc", "daemon/padi/agents/sqlite"},
+	"daemon/padi/agents/grok":     {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc"},
+	"daemon/padi/agents/proc":     {}, // what a system tells of a process
+	"daemon/padi/agents/sqlite":   {}, // reads another program's database, without a lock
+	"daemon/padi/session":         {"daemon/padi"},
+	"daemon/padi/shell":           {"daemon/kaval"},
 
 	"internal/*":       {},
 	"vm-tests":         {},

@@ -1,51 +1,132 @@
-// Package agents says which coding agent a terminal holds and what it is doing, from what kaval shows of the terminal. For the
-// workspace, which folds the answer into its records. It reads no files and no screens, and it does not guess: what nothing tells
-// is padi.Unknown.
+// Package agents says which coding agent a terminal holds, which of its conversations that is, and what it is doing. For the workspace,
+// which folds the answer into its records. Start reading at [Tracker], which looks, and [Detector], which knows one kind of agent.
+//
+// # What is believed
+//
+// In this order: an agent that no longer has the terminal is gone, whatever else is written anywhere. Then its own word (OSC 7501, which kaval
+// taps); then its own files; then, where both are silent, its screen. Where nothing tells, or two witnesses of one rank differ, the state is
+// padi.Unknown with a reason, and never a guess. docs/agents.md has the table for each agent.
+//
+// Everything here only reads. A file that cannot be read keeps what was known; one that is not there says that there is nothing.
 package agents
 
 import (
 	"path"
 	"strings"
+	"time"
+	"unicode"
 
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
-	"kolu/internal/shellquote"
 )
+
+// The sources of a state, as padi.Agent has them.
+const (
+	FromTerminal = "terminal"
+	FromStatus   = "status"
+	FromFile     = "file"
+	FromScreen   = "screen"
+)
+
+// Detector knows one kind of agent. A Tracker calls it from one goroutine.
+type Detector interface {
+	// Kind is what padi.Agent calls it.
+	Kind() string
+	// Paths are the files that Sessions and Read depend on. They are looked at whenever one of them changes; one that is not there yet may appear.
+	Paths(s Subject, has *Session) []string
+	// Sessions are the conversations that the agent may be in, the likeliest first. An error says that they could not be read, so that
+	// what was known holds; none without an error, that there is none.
+	Sessions(s Subject) ([]Session, error)
+	// Read gives what the files say of a conversation.
+	Read(s Subject, session Session) (Facts, error)
+	// View reads the screen.
+	View(screen kaval.Screen) View
+	// NeedsScreen reports whether the screen must be asked, when the agent said nothing itself and the files say facts.
+	NeedsScreen(facts Facts) bool
+}
+
+// Subject is a terminal with an agent in front, as far as its taps tell.
+type Subject struct {
+	ID padi.TerminalID
+	// PID leads the process group in front.
+	PID   int
+	CWD   string
+	Title string
+	// Since is when the agent was started, in milliseconds since 1970; 0 where that was not seen.
+	Since int64
+}
+
+// Session is one conversation of an agent.
+type Session struct {
+	ID string
+	// Path is its transcript, where it has a file of its own.
+	Path string
+	CWD  string
+	// CreatedAt is when the conversation began, in milliseconds since 1970, or 0.
+	CreatedAt int64
+	// UpdatedAt is when it was last written to, or 0.
+	UpdatedAt int64
+	// Certain says that the agent's process itself is bound to it, so that no other terminal can have it.
+	Certain bool
+	// Run tells two runs of one conversation apart.
+	Run string
+}
+
+// Facts are what an agent's files say. What they do not say is left out.
+type Facts struct {
+	State padi.AgentState
+	Asks  string
+	// Own says that the state is the agent's own word, rather than concluded from what it writes.
+	Own           bool
+	Message       string
+	Model         string
+	Summary       string
+	ContextTokens int64
+	StartedAt     int64
+	Tasks         *padi.Progress
+	Version       string
+	Evidence      []padi.Evidence
+	// Drift says what was not as it should be, once and loudly: the agent writes something that this build does not know.
+	Drift string
+	// Again is after how long the facts may differ though no file changed; 0 is never.
+	Again time.Duration
+}
+
+// View is what a screen shows of an agent.
+type View struct {
+	// State is Thinking, AwaitingUser, or empty when the screen does not tell.
+	State padi.AgentState
+	Asks  string
+	// Dialog is the line by which a dialog was known, whatever it is about.
+	Dialog string
+	// Composer says that there is a place to type a prompt at, Draft what is in it without blanks and Empty that it is at its start.
+	Composer bool
+	Draft    string
+	Empty    bool
+	// Folds is how many pastes the composer shows folded.
+	Folds int
+}
 
 // programs are the names that the agents' programs go by.
 var programs = map[string]string{
 	"claude": "claude-code", "claude.exe": "claude-code", "claude-code": "claude-code",
 	"codex": "codex", "opencode": "opencode", "grok": "grok",
+	"aider": "aider", "goose": "goose", "gemini": "gemini", "cursor-agent": "cursor-agent",
 }
 
-// FromStatus is the source of a state that the agent itself gave (OSC 7501).
-const FromStatus = "status"
-
-// Of gives the agent in front of a terminal, or nil where none is.
-func Of(t kaval.Terminal) *padi.Agent {
-	kind := kindOf(t)
-	if s := t.Status; s != nil {
-		if s.App != "" {
-			kind = appKind(s.App)
-		}
-		if state := stateOf(s.State); kind != "" && state != padi.Unknown {
-			return &padi.Agent{Kind: kind, State: state, Source: FromStatus, Message: s.Message}
-		}
-	}
-	if kind == "" {
-		return nil
-	}
-	return &padi.Agent{Kind: kind, State: padi.Unknown}
-}
-
-func kindOf(t kaval.Terminal) string {
+// KindOf is the kind of the agent in front of a terminal, or "". What the program calls itself comes first, then the command that the shell
+// ran, which a launcher like node hides, then the program's name.
+func KindOf(t kaval.Terminal) string {
 	if !inFront(t) {
 		return ""
+	}
+	if t.Status != nil && t.Status.App != "" && stateOf(t.Status.State) != padi.Unknown {
+		return appKind(t.Status.App)
 	}
 	if kind := programs[path.Base(t.ForegroundProcess)]; kind != "" {
 		return kind
 	}
-	return programs[headWord(t.LastCommand)]
+	return commandKind(t.LastCommand)
 }
 
 // inFront reports whether a program other than the terminal's shell has the terminal.
@@ -72,21 +153,12 @@ func stateOf(status string) padi.AgentState {
 	return padi.Unknown
 }
 
-// headWord is the name of the program that a command line starts, past assignments and words that only start another program.
-func headWord(line string) string {
-	words, _ := shellquote.Split(line)
-	for _, w := range words {
-		switch base := path.Base(w); {
-		case isAssignment(w), base == "env", base == "exec", base == "command", base == "nohup", base == "npx":
-			continue
-		default:
-			return base
+// Bare is text without blanks and line breaks, so that a draft can be compared with what was typed however it was wrapped.
+func Bare(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || r == '\u00a0' {
+			return -1
 		}
-	}
-	return ""
-}
-
-func isAssignment(w string) bool {
-	name, _, ok := strings.Cut(w, "=")
-	return ok && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
+		return r
+	}, s)
 }

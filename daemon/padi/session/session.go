@@ -36,6 +36,7 @@ type Terminal struct {
 	CWD            string          `json:"cwd"`
 	Git            *padi.Git       `json:"git"`
 	LastCommand    string          `json:"lastCommand,omitempty"`
+	Resume         *padi.Resume    `json:"resume,omitempty"`
 	LastActivityAt int64           `json:"lastActivityAt,omitempty"`
 	CreatedAt      int64           `json:"createdAt,omitempty"`
 }

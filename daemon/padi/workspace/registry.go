@@ -28,6 +28,7 @@ type registry struct {
 	changed  chan struct{} // closed and replaced with each event
 	dirty    chan struct{} // holds one: something to save
 	moved    func()        // told when a checkout may have changed
+	agents   *agents.Tracker
 	// connected reports that kaval's events come in.
 	connected bool
 	closed    bool
@@ -45,14 +46,14 @@ type entry struct {
 // quiet is the end of one stretch of output.
 type quiet struct{ timer *time.Timer }
 
-func (r *registry) init(moved func()) {
+func (r *registry) init(moved func(), tracker *agents.Tracker) {
 	r.entries = map[padi.TerminalID]*entry{}
 	r.expected = map[padi.TerminalID]*padi.Record{}
 	r.ended.codes = map[padi.TerminalID]*int{}
 	r.subs = map[*subscriber]struct{}{}
 	r.changed = make(chan struct{})
 	r.dirty = make(chan struct{}, 1)
-	r.moved = moved
+	r.moved, r.agents = moved, tracker
 }
 
 func (r *registry) close() {
@@ -110,7 +111,7 @@ func (r *registry) setConnected(up bool) {
 // show is the record for a reader, who may keep it and change it.
 func (e *entry) show() padi.Record {
 	rec := e.rec
-	rec.Git, rec.Agent, rec.Foreground = copied(rec.Git), copied(rec.Agent), copied(rec.Foreground)
+	rec.Git, rec.Agent, rec.Foreground, rec.Resume = copied(rec.Git), copied(rec.Agent), copied(rec.Foreground), copied(rec.Resume)
 	if !e.seen.IsZero() {
 		rec.IdleMS = time.Since(e.seen).Milliseconds()
 	}
@@ -138,7 +139,7 @@ func (r *registry) seed(saved []session.Terminal) {
 			state = padi.Sleeping
 		}
 		rec := padi.Record{
-			ID: s.ID, State: state, ParentID: s.ParentID, Intent: s.Intent, CWD: s.CWD, Git: s.Git, LastCommand: s.LastCommand,
+			ID: s.ID, State: state, ParentID: s.ParentID, Intent: s.Intent, CWD: s.CWD, Git: s.Git, LastCommand: s.LastCommand, Resume: s.Resume,
 			LastActivityAt: s.LastActivityAt, CreatedAt: s.CreatedAt, PR: padi.PR{Kind: "unsupported"},
 		}
 		r.entries[s.ID] = &entry{rec: rec, saved: s}
@@ -195,6 +196,8 @@ func (r *registry) foldLocked(t kaval.Terminal) {
 	}
 	before := e.rec
 	e.see(t)
+	r.agents.See(t)
+	e.rec.Agent, e.rec.Resume = r.agents.Agent(t.ID)
 	r.publishChange(e, before)
 	if before.CWD != e.rec.CWD || before.LastCommand != e.rec.LastCommand || !reflect.DeepEqual(before.Foreground, e.rec.Foreground) {
 		r.moved()
@@ -223,7 +226,6 @@ func (e *entry) see(t kaval.Terminal) {
 	e.rec.CreatedAt = t.StartedAt
 	e.rec.LastCommand = t.LastCommand
 	e.rec.LastActivityAt = t.LastActivity
-	e.rec.Agent = agents.Of(t)
 	e.rec.Foreground = foreground(t)
 	if !e.gitKnown {
 		e.rec.PR = padi.PR{Kind: "pending"}
@@ -248,6 +250,7 @@ func (r *registry) active(id padi.TerminalID, at int64) {
 		return
 	}
 	e.seen, e.rec.LastActivityAt = time.Now(), at
+	r.agents.Active(id)
 	if e.quiet != nil { // a timer that fired already waits for the lock, and then sees that it is no longer the one
 		e.quiet.timer.Stop()
 	}
@@ -285,6 +288,7 @@ func (r *registry) end(id padi.TerminalID, code *int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.expected, id)
+	r.agents.Forget(id)
 	r.ended.add(id, code)
 	e := r.entries[id]
 	if e == nil {
@@ -313,8 +317,22 @@ func (r *registry) park(id padi.TerminalID) {
 		return
 	}
 	e.stopQuiet()
+	r.agents.Forget(id)
 	before := e.rec
 	e.rec.State, e.rec.PID, e.rec.Agent, e.rec.Foreground = padi.Parked, 0, nil, nil
+	r.publishChange(e, before)
+}
+
+// agentMoved takes what the files and the screen of a terminal's agent say now.
+func (r *registry) agentMoved(id padi.TerminalID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.entries[id]
+	if e == nil || e.rec.State != padi.Active || r.closed {
+		return
+	}
+	before := e.rec
+	e.rec.Agent, e.rec.Resume = r.agents.Agent(id)
 	r.publishChange(e, before)
 }
 

@@ -92,6 +92,6 @@ func (r *registry) snapshot() []session.Terminal {
 func saved(rec padi.Record) session.Terminal {
 	return session.Terminal{
 		ID: rec.ID, State: rec.State, ParentID: rec.ParentID, Intent: rec.Intent, CWD: rec.CWD, Git: rec.Git,
-		LastCommand: rec.LastCommand, LastActivityAt: rec.LastActivityAt, CreatedAt: rec.CreatedAt,
+		LastCommand: rec.LastCommand, Resume: rec.Resume, LastActivityAt: rec.LastActivityAt, CreatedAt: rec.CreatedAt,
 	}
 }

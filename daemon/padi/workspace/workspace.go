@@ -22,6 +22,7 @@ import (
 
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
+	"kolu/daemon/padi/agents"
 	"kolu/daemon/padi/session"
 )
 
@@ -42,6 +43,8 @@ type Options struct {
 	// Upgrade makes kaval this padi's build in place. Nil refuses it.
 	Upgrade func(ctx context.Context) (padi.KavalStatus, error)
 	Store   Store // nil keeps nothing
+	// Detectors know the agents; without one, only what an agent says of itself is known.
+	Detectors []agents.Detector
 	// Environ is the environment that terminals get the allowed part of, usually os.Environ().
 	Environ []string
 	// Version is what terminals see as TERM_PROGRAM_VERSION.
@@ -58,6 +61,7 @@ type Workspace struct {
 	settle  func()
 	done    chan struct{} // closed when Run ends
 	gitKick chan struct{}
+	agents  *agents.Tracker
 	saving  sync.Mutex
 	loaded  atomic.Bool // the session was taken over
 }
@@ -71,7 +75,8 @@ func New(opt Options) *Workspace {
 		settled: make(chan struct{}), done: make(chan struct{}), gitKick: make(chan struct{}, 1),
 	}
 	w.settle = sync.OnceFunc(func() { close(w.settled) })
-	w.reg.init(w.kickGit)
+	w.agents = agents.New(agents.Options{Detectors: opt.Detectors, Screen: w.agentScreen, Changed: w.reg.agentMoved, Log: opt.Log})
+	w.reg.init(w.kickGit, w.agents)
 	return w
 }
 
@@ -88,6 +93,7 @@ func (w *Workspace) Run(ctx context.Context) error {
 	defer wg.Wait()
 	wg.Go(func() { w.follow(ctx) })
 	wg.Go(func() { w.senseGit(ctx) })
+	wg.Go(func() { w.agents.Run(ctx) })
 	wg.Go(func() { w.autosave(ctx) })
 	<-ctx.Done()
 	return nil
