@@ -48,6 +48,8 @@ var rules = sync.OnceValue(func() []rule {
 			"check that the host is up and that sshd listens there", false},
 		{re(`()stdio forwarding failed|()channel \d+: open failed: (.*)`), fault.Unreachable, "connect", "the jump host cannot reach it: $3",
 			"check that the host is up and that the jump host may reach it", false},
+		{re(`()(?i)stdio forwarding request failed`), fault.Unreachable, "connect", "the jump host cannot reach it",
+			"see what `ssh HOST true` says: the host may be down, or the jump host may not lead there", false},
 		{re(`()Unable to negotiate with (.*)`), fault.Unreachable, "connect", "no common algorithm with $2",
 			"one of both is old; see what `ssh -v HOST` offers, and allow it for this host in ~/.ssh/config", false},
 		{re(`()proxy dialer did not pass back a connection`), fault.Unreachable, "connect", "the ProxyCommand made no connection",

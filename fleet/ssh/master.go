@@ -3,14 +3,11 @@ package ssh
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -119,19 +116,8 @@ func share(ctx context.Context, base, path string) (*Conn, error) {
 
 // usersMaster attaches to the live master that the user's own configuration names, or gives nil.
 func (o *Options) usersMaster(ctx context.Context, t Target) *Conn {
-	if !mentions(o.configFiles(), "controlpath", o.getenv("HOME"), 4) {
-		return nil
-	}
-	conf, err := o.resolve(ctx, t)
-	if err != nil {
-		return nil // starting the master will say why, and better
-	}
-	path := conf.first("controlpath")
-	if path == "" || path == "none" {
-		return nil
-	}
-	path = conf.expand(path)
-	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeSocket == 0 || !o.hasRoom(ctx, t, path) {
+	path := o.usersSocket(ctx, t)
+	if path == "" || !o.hasRoom(ctx, t, path) {
 		return nil
 	}
 	c, err := attach(ctx, path)
@@ -140,6 +126,26 @@ func (o *Options) usersMaster(ctx context.Context, t Target) *Conn {
 	}
 	c.shared = true
 	return c
+}
+
+// usersSocket is the control socket that the user's own configuration names, if there is one.
+func (o *Options) usersSocket(ctx context.Context, t Target) string {
+	if !mentions(o.configFiles(), "controlpath", o.getenv("HOME"), 4) {
+		return ""
+	}
+	conf, err := o.resolve(ctx, t)
+	if err != nil {
+		return "" // starting the master will say why, and better
+	}
+	path := conf.first("controlpath")
+	if path == "" || path == "none" {
+		return ""
+	}
+	path = conf.expand(path)
+	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeSocket == 0 {
+		return ""
+	}
+	return path
 }
 
 // hasRoom asks a master that others use for a session in the way that is harmless when the server refuses it.
@@ -213,37 +219,35 @@ func sameUser(c *net.UnixConn) error {
 	return nil
 }
 
+// errTaken means that a control socket is somebody else's by now.
+var errTaken = errors.New("others were quicker")
+
 // startMaster starts a master of ours at path, unless someone else is just doing so, and attaches to it.
-func (o *Options) startMaster(ctx context.Context, t Target, base, path string) (*Conn, error) {
-	began := time.Now()
-	waited := false
-	unlock, err := lock(ctx, path+".lock", func() {
-		waited = true
-		o.log().Debug("waiting for another login to the host", "host", t.String())
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if waited {
-		if err := failedSince(path+".lock", began); err != nil {
-			return nil, err
+func (o *Options) startMaster(ctx context.Context, t Target, base, path string) (c *Conn, err error) {
+	err = o.alone(ctx, t, path, func() error {
+		if c, err = share(ctx, base, path); err == nil { // whoever had the lock made it
+			c.shared = true
+			return nil
 		}
+		if errors.Is(err, errFull) || errors.Is(err, errNoAnswer) {
+			return errTaken
+		}
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			os.Remove(path) // dead, and ours: the directory is, and the lock is held
+		}
+		via, err := o.throughJumps(ctx, t, nil)
+		if err == nil {
+			err = o.runMaster(ctx, t, path, via)
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, errTaken):
+		return o.dialMaster(ctx, t) // the next one has another path
+	case err != nil || c != nil:
+		return c, err
 	}
-	if c, err := share(ctx, base, path); err == nil { // whoever had the lock made it
-		c.shared = true
-		return c, nil
-	} else if errors.Is(err, errFull) || errors.Is(err, errNoAnswer) {
-		unlock()
-		return o.dialMaster(ctx, t) // and others were quicker to use it; the next one has another path
-	} else if errors.Is(err, syscall.ECONNREFUSED) {
-		os.Remove(path) // dead, and ours: the directory is, and the lock is held
-	}
-	if err := o.runMaster(ctx, t, path); err != nil {
-		leaveFailure(path+".lock", err)
-		return nil, err
-	}
-	c, err := share(ctx, base, path)
+	c, err = share(ctx, base, path)
 	if errors.Is(err, errFull) {
 		return nil, sessionFault(err)
 	}
@@ -253,9 +257,33 @@ func (o *Options) startMaster(ctx context.Context, t Target, base, path string) 
 	return c, nil
 }
 
+// alone calls start under the lock of a control socket. Who waited for one that failed has its error instead.
+func (o *Options) alone(ctx context.Context, t Target, path string, start func() error) error {
+	began := time.Now()
+	waited := false
+	unlock, err := lock(ctx, path+".lock", func() {
+		waited = true
+		o.log().Debug("waiting for another login to the host", "host", t.String())
+	})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if waited {
+		if err := failedSince(path+".lock", began); err != nil {
+			return err
+		}
+	}
+	err = start()
+	if err != nil && !errors.Is(err, errTaken) {
+		leaveFailure(path+".lock", err)
+	}
+	return err
+}
+
 // masterArgs is the whole command line of a master. It overrides what a configuration may say that would break the wire,
 // ask a question, or start something beside the connection.
-func (o *Options) masterArgs(t Target, path string) []string {
+func (o *Options) masterArgs(t Target, path, proxy string) []string {
 	// With ControlPersist ssh throws away what a proxy or a jump host prints, unless it is told to be verbose.
 	args := append(o.configArgs(), "-M", "-N", "-f", "-T", "-x", "-v")
 	for _, opt := range []string{
@@ -267,11 +295,15 @@ func (o *Options) masterArgs(t Target, path string) []string {
 	} {
 		args = append(args, "-o", opt)
 	}
+	if proxy != "" {
+		args = append(args, "-o", "ProxyCommand="+proxy, "-o", "ProxyUseFdpass=no")
+	}
 	return append(args, t.args()...)
 }
 
-// runMaster runs ssh until it has logged in and gone into the background, or failed.
-func (o *Options) runMaster(ctx context.Context, t Target, path string) error {
+// runMaster runs ssh until it has logged in and gone into the background, or failed. proxy is the command that it connects with; empty
+// is as the configuration says.
+func (o *Options) runMaster(ctx context.Context, t Target, path, proxy string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, connectWithin, context.DeadlineExceeded)
 	defer cancel()
 	program, err := o.program()
@@ -284,7 +316,7 @@ func (o *Options) runMaster(ctx context.Context, t Target, path string) error {
 		return fmt.Errorf("%w: %w", errLocal, err)
 	}
 	defer r.Close()
-	cmd := exec.Command(program, o.masterArgs(t, path)...)
+	cmd := exec.Command(program, o.masterArgs(t, path, proxy)...)
 	cmd.Env = o.environ()
 	cmd.Stderr = w
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C of ours is not the master's
@@ -378,84 +410,4 @@ func (o *Options) names(ctx context.Context, t Target) []string {
 		names = append(names, addrs...)
 	}
 	return names
-}
-
-// socketBase is the path of the control sockets for a target, less a number. It changes with the configuration, so a host
-// that means another machine now does not get the old one's connection.
-func (o *Options) socketBase(t Target) (string, error) {
-	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q", t.User, t.Host, t.Port)
-	for _, f := range o.configFiles() {
-		if info, err := os.Stat(f); err == nil {
-			fmt.Fprintf(h, " %q %d %d", f, info.Size(), info.ModTime().UnixNano())
-		}
-	}
-	name := fmt.Sprintf("%x", h.Sum(nil)[:8])
-	var why error
-	for _, dir := range []string{o.getenv("XDG_RUNTIME_DIR"), "/tmp"} {
-		if dir == "" || !filepath.IsAbs(dir) || strings.ContainsAny(dir, " \t%\"'") {
-			continue
-		}
-		dir = filepath.Join(dir, "kolu-ssh")
-		if dir == "/tmp/kolu-ssh" {
-			dir += fmt.Sprintf("-%d", os.Getuid())
-		}
-		if len(dir)+1+len(name)+2 > maxSocket {
-			why = fmt.Errorf("%s is too long for a socket", dir)
-			continue
-		}
-		if why = ownDir(dir); why == nil {
-			return filepath.Join(dir, name), nil
-		}
-	}
-	return "", fmt.Errorf("%w: %w", errLocal, why)
-}
-
-// ownDir makes dir, or checks that it is a real directory of ours that nobody else may enter.
-func ownDir(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("make directory of control sockets: %w", err)
-	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return fmt.Errorf("check directory of control sockets: %w", err)
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || !ok || int(st.Uid) != os.Getuid() || info.Mode().Perm() != 0o700 {
-		return fmt.Errorf("check directory of control sockets: %s is not a directory of ours with mode 0700", dir)
-	}
-	return nil
-}
-
-// tryLock takes a lock that ends with this process, whatever happens to it; EWOULDBLOCK when somebody has it.
-func tryLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errLocal, err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%w: lock %s: %w", errLocal, path, err)
-	}
-	return f, nil
-}
-
-// lock is tryLock that waits, and calls waiting once when it has to. The unlock may be called twice.
-func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
-	var once sync.Once
-	for {
-		f, err := tryLock(path)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return nil, err
-		}
-		once.Do(waiting)
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }

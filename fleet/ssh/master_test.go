@@ -39,7 +39,7 @@ func sshd(t *testing.T, conf string, extra ...string) *site {
 	if os.Getuid() == 0 {
 		os.MkdirAll("/run/sshd", 0o755) // where sshd separates its privileges
 	}
-	log := &tail{}
+	log := &s.log
 	cmd := exec.Command(program, "-D", "-e", "-f", filepath.Join(s.dir, "sshd_config"))
 	cmd.Stderr = log
 	cmd.WaitDelay = 2 * time.Second // sessions may hold it
@@ -416,11 +416,22 @@ func TestMasterBlamesTheHop(t *testing.T) {
 	if out := output(t, dialOK(t, "through", o), "echo hi"); out != "hi\n" {
 		t.Errorf("got %q", out)
 	}
-	for name, who := range map[string]fault.Who{"behind": fault.Hop, "nowhere": fault.Host} {
+	s.host("ring", &server{host: "127.0.0.1", port: port}, "ProxyJump gnir")
+	s.host("gnir", &server{host: "127.0.0.1", port: port}, "ProxyJump ring")
+	o = s.options(Master)
+	for name, want := range map[string]struct {
+		code fault.Code
+		who  fault.Who
+		says string
+	}{
+		"behind":  {fault.Unreachable, fault.Hop, "at the hop shut: port 1: connection refused"},
+		"nowhere": {fault.Unreachable, fault.Host, "the jump host cannot reach it"},
+		"ring":    {fault.ConfigError, fault.Local, "in a ring"},
+	} {
 		_, err := Dial(t.Context(), name, o)
 		f, ok := errors.AsType[*fault.Error](err)
-		if !ok || f.Code != fault.Unreachable || f.Who != who || !strings.Contains(strings.ToLower(err.Error()), "refused") {
-			t.Errorf("%s: %v (%+v), want unreachable by %s", name, err, f, who)
+		if !ok || f.Code != want.code || f.Who != want.who || !strings.Contains(strings.ToLower(err.Error()), want.says) {
+			t.Errorf("%s: %v (%+v), want %+v", name, err, f, want)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (o *Options) dialNative(ctx context.Context, t Target) (*Conn, error) {
 	}
 	c := &Conn{kind: Native, first: make(chan *session, 1), heard: o.notices()}
 	defer c.heard.end()
-	if err := o.connect(ctx, c, conf, 0); err != nil {
+	if err := o.connect(ctx, c, conf, nil); err != nil {
 		for _, closer := range c.closers {
 			closer.Close()
 		}
@@ -43,9 +43,10 @@ func (o *Options) dialNative(ctx context.Context, t Target) (*Conn, error) {
 	return c, nil
 }
 
-// connect fills c.client with a login at the target of conf. What must be closed with it, hops included, goes to c.closers.
-func (o *Options) connect(ctx context.Context, c *Conn, conf *config, depth int) error {
-	wire, err := o.wire(ctx, c, conf, depth)
+// connect fills c.client with a login at the target of conf. What must be closed with it, hops included, goes to c.closers. seen are
+// the jump hosts whose way leads through this target.
+func (o *Options) connect(ctx context.Context, c *Conn, conf *config, seen []string) error {
+	wire, err := o.wire(ctx, c, conf, seen)
 	if err != nil {
 		return err
 	}
@@ -59,10 +60,10 @@ func (o *Options) connect(ctx context.Context, c *Conn, conf *config, depth int)
 }
 
 // wire makes the byte stream to the server: through jump hosts, through a ProxyCommand, or straight.
-func (o *Options) wire(ctx context.Context, c *Conn, conf *config, depth int) (net.Conn, error) {
+func (o *Options) wire(ctx context.Context, c *Conn, conf *config, seen []string) (net.Conn, error) {
 	addr := net.JoinHostPort(strings.Trim(conf.hostname(), "[]"), conf.port())
 	if jump := conf.first("proxyjump"); jump != "" && jump != "none" {
-		return o.jump(ctx, c, jump, addr, depth)
+		return o.jump(ctx, c, conf.expand(jump), addr, seen)
 	}
 	if command := conf.first("proxycommand"); command != "" && command != "none" {
 		return o.proxy(ctx, conf, command, c.heard)
@@ -98,66 +99,13 @@ func netFault(err error) error {
 	return f
 }
 
-// jump logs in at each hop of a ProxyJump list and connects from the last one to addr.
-func (o *Options) jump(ctx context.Context, c *Conn, list, addr string, depth int) (net.Conn, error) {
-	hops := strings.Split(list, ",")
-	if depth+len(hops) > maxHops {
-		return nil, &fault.Error{Code: fault.ConfigError, Stage: "resolve", Who: fault.Local,
-			Detail: fmt.Sprintf("more than %d jump hosts", maxHops), Remedy: "check ProxyJump in ~/.ssh/config"}
-	}
-	var through *xssh.Client
-	for i, hop := range hops {
-		client, err := o.hop(ctx, c, strings.TrimSpace(hop), through, depth+i+1)
-		if err != nil {
-			return nil, atHop(err, hop)
-		}
-		through = client
-		c.closers = append([]io.Closer{client}, c.closers...) // the nearest hop goes last
-	}
-	wire, err := through.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return nil, &fault.Error{Code: fault.Unreachable, Stage: "connect", Who: fault.Host, Err: err,
-			Detail: fmt.Sprintf("the jump host %s cannot reach it: %s", hops[len(hops)-1], fault.Printable(err.Error(), 200)),
-			Remedy: "check that the host is up and that the jump host may reach it"}
-	}
-	return wire, nil
-}
-
-func (o *Options) hop(ctx context.Context, c *Conn, hop string, through *xssh.Client, depth int) (*xssh.Client, error) {
-	t, err := ParseTarget(hop)
-	if err != nil && strings.Count(hop, ":") == 1 {
-		t, err = ParseTarget("ssh://" + hop) // ProxyJump takes host:port
-	}
-	if err != nil {
-		return nil, err
-	}
-	conf, err := o.resolve(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	if through == nil {
-		inner := &Conn{heard: c.heard}
-		err := o.connect(ctx, inner, conf, depth)
-		c.closers = append(inner.closers, c.closers...)
-		c.warnings = append(c.warnings, inner.warnings...)
-		return inner.client, err
-	}
-	wire, err := through.DialContext(ctx, "tcp", net.JoinHostPort(conf.hostname(), conf.port()))
-	if err != nil {
-		return nil, netFault(err)
-	}
-	client, err := o.login(ctx, c, conf, wire)
-	if err != nil {
-		wire.Close()
-	}
-	return client, err
-}
-
 func atHop(err error, hop string) error {
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok {
 		return fmt.Errorf("at the hop %s: %w", hop, err)
 	}
+	mine := *f // it may be others' too
+	f = &mine
 	if f.Who != fault.Hop {
 		f.Detail = fmt.Sprintf("at the hop %s: %s", hop, f.Detail)
 		f.Remedy = strings.ReplaceAll(f.Remedy, "HOST", hop)

@@ -250,6 +250,7 @@ type site struct {
 	signer xssh.Signer // the user's key
 	key    string      // its file
 	conf   strings.Builder
+	log    tail // of the sshd that was started for it
 }
 
 func newSite(t *testing.T) *site {
