@@ -40,7 +40,7 @@ var MayImport = map[string][]string{
 	"daemon/kaval/kavalrpc":  {"daemon", "daemon/kaval"}, // so any Host can be served
 	"daemon/kaval/kavaltest": {"daemon/kaval"},
 	"daemon/padi":            {"daemon/kaval"},
-	"daemon/padi/workspace":  {"daemon/kaval", "daemon/padi", "daemon/padi/*"}, // is given a kaval.Host
+	"daemon/padi/workspace":  {"daemon/kaval", "daemon/padi", "daemon/padi/*", "daemon/padi/agents/submit"}, // is given a kaval.Host
 	"daemon/padi/padirpc":    {"daemon", "daemon/kaval", "daemon/padi"},
 	"daemon/padi/paditest":   {"daemon/kaval", "daemon/padi"},
 	"daemon/padi/supervise":  {"daemon", "daemon/kaval", "daemon/padi"},
@@ -52,6 +52,7 @@ var MayImport = map[string][]string{
 	"daemon/padi/agents/opencode": {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc", "daemon/padi/agents/sqlite"},
 	"daemon/padi/agents/grok":     {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc"},
 	"daemon/padi/agents/proc":     {}, // what a system tells of a process
+	"daemon/padi/agents/submit":   {"daemon/kaval", "daemon/padi", "daemon/padi/agents"},
 	"daemon/padi/agents/sqlite":   {}, // reads another program's database, without a lock
 	"daemon/padi/session":         {"daemon/padi"},
 	"daemon/padi/shell":           {"daemon/kaval"},

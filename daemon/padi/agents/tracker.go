@@ -172,6 +172,16 @@ func (t *Tracker) View(id padi.TerminalID, screen kaval.Screen) (View, string) {
 	return d.View(screen), e.held.kind
 }
 
+// WordAt is when a terminal's agent last said itself what it does, in milliseconds since 1970, or 0.
+func (t *Tracker) WordAt(id padi.TerminalID) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.terminals[id]; e != nil && e.held.status != nil {
+		return e.held.status.At
+	}
+	return 0
+}
+
 // Run looks until ctx ends.
 func (t *Tracker) Run(ctx context.Context) {
 	for {

@@ -17,6 +17,24 @@ func (c *Client) Explain(ctx context.Context, id padi.TerminalID) (x padi.Explan
 	return x, err
 }
 
+// Prompt hands a text to a terminal's agent. Over a line that breaks it is asked again with the same key, and typed once.
+func (c *Client) Prompt(ctx context.Context, id padi.TerminalID, req padi.PromptRequest) (r padi.Receipt, err error) {
+	err = c.change(ctx, http.MethodPost, path(id, "/prompt"), req, &r)
+	return r, err
+}
+
+func (s *server) prompt(r *http.Request) (any, error) {
+	var req padi.PromptRequest
+	if err := readBody(r, &req); err != nil {
+		return nil, err
+	}
+	k, err := s.keeper()
+	if err != nil {
+		return nil, err
+	}
+	return k.Prompt(r.Context(), id(r), req)
+}
+
 func (s *server) explain(r *http.Request) (any, error) {
 	k, err := s.keeper()
 	if err != nil {

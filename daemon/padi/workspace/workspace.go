@@ -62,6 +62,7 @@ type Workspace struct {
 	done    chan struct{} // closed when Run ends
 	gitKick chan struct{}
 	agents  *agents.Tracker
+	turns   turns
 	saving  sync.Mutex
 	loaded  atomic.Bool // the session was taken over
 }

@@ -59,7 +59,8 @@ func readComposer(v *agents.View, lines []string, s kaval.Screen) {
 			bottom = i
 			continue
 		}
-		if first := strings.TrimLeft(lines[i+1], " \u00a0"); bottom > i+1 && strings.HasPrefix(first, "❯") {
+		first := strings.TrimLeft(lines[i+1], " \u00a0")
+		if bottom > i+1 && strings.HasPrefix(first, "❯") && s.CursorY > i && s.CursorY < bottom {
 			box := strings.Join(lines[i+1:bottom], "\n")
 			v.Composer, v.Draft = true, agents.Bare(strings.Replace(box, "❯", "", 1))
 			v.Folds = len(fold.FindAllString(box, -1))

@@ -16,6 +16,7 @@ var (
 	busy       = regexp.MustCompile(`esc (?:again to )?interrupt`)
 	box        = regexp.MustCompile(`^\s*┃`)
 	fold       = regexp.MustCompile(`\[Pasted ~\d+ lines?\]`)
+	mini       = regexp.MustCompile(`^\s*(?:BUILD|PLAN)\b.*ctrl\+p`)
 	info       = regexp.MustCompile(`^\s*(?:Build|Plan|[A-Z][\w-]*)\s+·\s+\S`)
 )
 
@@ -56,6 +57,7 @@ func readComposer(v *agents.View, lines []string, s kaval.Screen) {
 		start--
 	}
 	if end < 0 || s.CursorY < start || s.CursorY > end {
+		readMini(v, lines, s)
 		return
 	}
 	var draft []string
@@ -71,4 +73,21 @@ func readComposer(v *agents.View, lines []string, s kaval.Screen) {
 	v.Draft, v.Folds = agents.Bare(all), len(fold.FindAllString(all, -1))
 	indent := len([]rune(lines[s.CursorY])) - len([]rune(box.ReplaceAllString(lines[s.CursorY], "")))
 	v.Empty = s.CursorX <= indent+2 && (v.Draft == "" || strings.HasPrefix(v.Draft, "Askanything"))
+}
+
+// readMini finds the composer of --mini: what is around the cursor, above the line that names the mode.
+func readMini(v *agents.View, lines []string, s kaval.Screen) {
+	start, end := s.CursorY, s.CursorY
+	for end < len(lines) && !mini.MatchString(lines[end]) {
+		end++
+	}
+	if end >= len(lines) || end-s.CursorY > 20 {
+		return
+	}
+	for start > 0 && strings.TrimSpace(lines[start-1]) != "" {
+		start--
+	}
+	box := strings.Join(lines[start:end], "\n")
+	v.Composer, v.Draft, v.Folds = true, agents.Bare(box), len(fold.FindAllString(box, -1))
+	v.Empty = s.CursorX == 0 && s.CursorY == start
 }
