@@ -78,7 +78,8 @@ func (d *dialer) install(ctx context.Context, said map[string]string) (*ssh.Proc
 
 // run starts a line and reads what it says up to the banner or the end of the facts.
 func (d *dialer) run(ctx context.Context, line, nonce string) (*ssh.Process, stdio.Preamble, error) {
-	proc, err := d.start(ctx, line)
+	d.execs.Add(1)
+	proc, err := d.conn.StartWithAgent(ctx, line)
 	if err != nil {
 		return nil, stdio.Preamble{}, err
 	}

@@ -93,6 +93,8 @@ type Config struct {
 	Contract string
 	// Reach gives the hello of the daemon that the front leads to, starting it where none runs.
 	Reach func(ctx context.Context) (daemon.Hello, error)
+	// Agent says that the daemon's terminals are offered the ssh agent of this login, if it has one.
+	Agent bool
 }
 
 // Run prints one banner on stdout and then carries connections between stdin, stdout and the daemon's socket until stdin
@@ -112,6 +114,14 @@ func Run(ctx context.Context, env *cli.Env, c Config) error {
 	}
 	banner := describe(hello)
 	banner.Verdict, banner.Bin, banner.Warnings = stdio.Ready, filepath.Dir(hello.Executable), daemon.Outlook(hello.PID, env.Getenv)
+	if c.Agent {
+		stop, err := lendAgent(filepath.Dir(hello.Socket), env.Getenv)
+		if err != nil {
+			banner.Warnings = append(banner.Warnings, "terminals do not get the forwarded ssh agent: "+err.Error())
+		} else {
+			defer stop()
+		}
+	}
 	if err := stdio.WriteBanner(env.Stdout, c.Nonce, identify(banner)); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func New(env *cli.Env) *cobra.Command {
 				return err
 			}
 			if o.stdio {
-				return front.Run(cmd.Context(), env, front.Config{Nonce: o.nonce, Contract: padi.Contract, Reach: o.reach(env)})
+				return front.Run(cmd.Context(), env, front.Config{Nonce: o.nonce, Contract: padi.Contract, Reach: o.reach(env), Agent: true})
 			}
 			if err := o.check(env); err != nil {
 				return err

@@ -102,7 +102,11 @@ func (h *host) command(name string, args ...string) *exec.Cmd {
 // front runs a front as ssh would, and gives its banner and the near end of its link.
 func (h *host) front(program string) (stdio.Banner, *stdio.Mux, func() error) {
 	h.t.Helper()
-	cmd := h.command(program, "--stdio", "--nonce", "abcd1234")
+	return h.run(h.command(program, "--stdio", "--nonce", "abcd1234"))
+}
+
+func (h *host) run(cmd *exec.Cmd) (stdio.Banner, *stdio.Mux, func() error) {
+	h.t.Helper()
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
 	var errs bytes.Buffer

@@ -114,7 +114,7 @@ func (p *parts) open(ctx context.Context, self daemon.Hello) (http.Handler, erro
 	p.workspace = workspace.New(workspace.Options{
 		Kaval: supervisor, Status: supervisor.Status, Instance: supervisor.Instance, Upgrade: supervisor.Upgrade, Store: store,
 		Environ: daemon.DetachedEnv(p.env.Environ), Version: version.Version, Log: log,
-		Detectors: detectors(p.env),
+		Detectors: detectors(p.env), Agent: func() string { return front.AgentSocket(p.home.Dir) },
 	})
 	p.running.Go(func() { supervisor.Run(ctx) })
 	p.running.Go(func() {

@@ -65,15 +65,7 @@ func (o *Options) keys(ctx context.Context, c *config) *keyring {
 }
 
 func (o *Options) agentKeys(ctx context.Context, c *config, k *keyring) []xssh.Signer {
-	path := c.expand(or(c.first("identityagent"), "SSH_AUTH_SOCK"))
-	switch {
-	case path == "none":
-		return nil
-	case path == "SSH_AUTH_SOCK":
-		path = o.getenv(path)
-	case strings.HasPrefix(path, "$"):
-		path = o.getenv(strings.Trim(path, "${}"))
-	}
+	path := o.agentPath(c, c.first("identityagent"))
 	if path == "" {
 		return nil
 	}
@@ -100,6 +92,20 @@ func (o *Options) agentKeys(ctx context.Context, c *config, k *keyring) []xssh.S
 		}
 	}
 	return signers
+}
+
+// agentPath is the socket that a value of IdentityAgent or ForwardAgent names, empty for none.
+func (o *Options) agentPath(c *config, value string) string {
+	path := c.expand(or(value, "SSH_AUTH_SOCK"))
+	switch {
+	case path == "none":
+		return ""
+	case path == "SSH_AUTH_SOCK":
+		return o.getenv(path)
+	case strings.HasPrefix(path, "$"):
+		return o.getenv(strings.Trim(path, "${}"))
+	}
+	return path
 }
 
 // touchAfter is after what time an agent that does not sign is taken to wait for the user.

@@ -146,7 +146,7 @@ func (o *Options) configFiles() []string {
 	return []string{filepath.Join(o.getenv("HOME"), ".ssh", "config"), "/etc/ssh/ssh_config"}
 }
 
-// mentions reports whether a configuration file, or one that it includes, holds the lower-case word. Files that cannot be
+// mentions reports whether a configuration file, or one that it includes, holds the lower-case word outside of comments. Files that cannot be
 // read count as not holding it.
 func mentions(files []string, word, home string, depth int) bool {
 	for _, f := range files {
@@ -155,13 +155,26 @@ func mentions(files []string, word, home string, depth int) bool {
 			continue
 		}
 		lower := strings.ToLower(string(text))
-		if strings.Contains(lower, word) {
+		if says(lower, word) {
 			return true
 		}
-		if !strings.Contains(lower, "include") {
+		if !says(lower, "include") {
 			continue
 		}
 		if depth == 0 || mentions(includes(f, string(text), home), word, home, depth-1) {
+			return true
+		}
+	}
+	return false
+}
+
+// says reports whether a line that is no comment holds the word.
+func says(text, word string) bool {
+	if !strings.Contains(text, word) {
+		return false
+	}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); strings.Contains(line, word) && line[0] != '#' {
 			return true
 		}
 	}

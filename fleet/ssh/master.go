@@ -283,17 +283,20 @@ func (o *Options) alone(ctx context.Context, t Target, path string, start func()
 
 // masterArgs is the whole command line of a master. It overrides what a configuration may say that would break the wire,
 // ask a question, or start something beside the connection.
-func (o *Options) masterArgs(t Target, path, proxy string) []string {
+func (o *Options) masterArgs(ctx context.Context, t Target, path, proxy string) []string {
 	// With ControlPersist ssh throws away what a proxy or a jump host prints, unless it is told to be verbose.
 	args := append(o.configArgs(), "-M", "-N", "-f", "-T", "-x", "-v")
 	for _, opt := range []string{
 		"ControlMaster=yes", "ControlPath=" + path, "ControlPersist=600",
 		"BatchMode=yes", "RequestTTY=no", "RemoteCommand=none", "PermitLocalCommand=no",
-		"ClearAllForwardings=yes", "ExitOnForwardFailure=no", "Tunnel=no", "ForwardAgent=no",
+		"ClearAllForwardings=yes", "ExitOnForwardFailure=no", "Tunnel=no",
 		"ServerAliveInterval=10", "ServerAliveCountMax=3", "ConnectTimeout=10",
 		"EscapeChar=none",
 	} {
 		args = append(args, "-o", opt)
+	}
+	if o.forwardsAgent(ctx, t) == "" {
+		args = append(args, "-o", "ForwardAgent=no")
 	}
 	if proxy != "" {
 		args = append(args, "-o", "ProxyCommand="+proxy, "-o", "ProxyUseFdpass=no")
@@ -316,7 +319,7 @@ func (o *Options) runMaster(ctx context.Context, t Target, path, proxy string) e
 		return fmt.Errorf("%w: %w", errLocal, err)
 	}
 	defer r.Close()
-	cmd := exec.Command(program, o.masterArgs(t, path, proxy)...)
+	cmd := exec.Command(program, o.masterArgs(ctx, t, path, proxy)...)
 	cmd.Env = o.environ()
 	cmd.Stderr = w
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C of ours is not the master's

@@ -40,6 +40,9 @@ func (o *Options) dialNative(ctx context.Context, t Target) (*Conn, error) {
 		return nil, err
 	}
 	c.work.Go(c.keepAlive)
+	if path := o.forwardedAgent(conf); path != "" {
+		c.lendAgent(path)
+	}
 	return c, nil
 }
 

@@ -46,6 +46,16 @@ func (c *Conn) open(ctx context.Context) (*session, error) {
 // Start runs one line with the login shell of the host, without a terminal. It returns when the server was asked; a server
 // that refuses shows in Wait. ctx bounds the starting; the process lives until it ends or Close.
 func (c *Conn) Start(ctx context.Context, line string) (*Process, error) {
+	return c.start(ctx, line, false)
+}
+
+// StartWithAgent is Start for a line that the user's ssh agent is forwarded to, where the ssh configuration says so for the host: its
+// $SSH_AUTH_SOCK leads to the agent for as long as it runs.
+func (c *Conn) StartWithAgent(ctx context.Context, line string) (*Process, error) {
+	return c.start(ctx, line, c.agent)
+}
+
+func (c *Conn) start(ctx context.Context, line string, agent bool) (*Process, error) {
 	var s *session
 	select {
 	case s = <-c.first:
@@ -63,6 +73,9 @@ func (c *Conn) Start(ctx context.Context, line string) (*Process, error) {
 	c.work.Go(func() { io.Copy(p.stderr, s.ch.Stderr()); p.drained.Done() })
 	c.work.Go(func() {
 		defer close(p.told)
+		if agent { // a server that forbids it says nothing, and the line runs without
+			s.ch.SendRequest("auth-agent-req@openssh.com", false, nil)
+		}
 		if !p.exec(line) {
 			c.shareNoMore()
 		}

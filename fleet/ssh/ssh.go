@@ -122,6 +122,7 @@ type Conn struct {
 	log      *slog.Logger
 
 	heard   *notices      // while a native login goes on
+	agent   bool          // the configuration says that the user's agent is forwarded to the host
 	few     string        // of a master of ours: the mark that its server has trouble with several sessions
 	first   chan *session // a session opened ahead, at most one
 	closers []io.Closer   // closed in order after the client
@@ -147,6 +148,16 @@ func Dial(ctx context.Context, host string, o Options) (*Conn, error) {
 }
 
 func (o *Options) dial(ctx context.Context, t Target) (*Conn, error) {
+	forwards := make(chan bool, 1)
+	go func() { forwards <- o.forwardsAgent(ctx, t) != "" }() // ends soon: resolving is bounded
+	c, err := o.dialKind(ctx, t)
+	if err == nil {
+		c.agent = <-forwards
+	}
+	return c, err
+}
+
+func (o *Options) dialKind(ctx context.Context, t Target) (*Conn, error) {
 	kind := o.Transport
 	_, err := o.program()
 	switch {

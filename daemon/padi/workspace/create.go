@@ -129,6 +129,11 @@ func (w *Workspace) environment(info kaval.Info) map[string]string {
 	if env["SHELL"] == "" {
 		env["SHELL"] = "/bin/sh"
 	}
+	if w.opt.Agent != nil && env["SSH_AUTH_SOCK"] == "" {
+		if agent := w.opt.Agent(); agent != "" {
+			env["SSH_AUTH_SOCK"] = agent
+		}
+	}
 	env["TERM"] = kaval.DefaultTerm
 	env["COLORTERM"] = "truecolor"
 	env["TERM_PROGRAM"] = "kolu"

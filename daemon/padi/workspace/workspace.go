@@ -47,6 +47,9 @@ type Options struct {
 	Detectors []agents.Detector
 	// Environ is the environment that terminals get the allowed part of, usually os.Environ().
 	Environ []string
+	// Agent is the socket of an ssh agent that is forwarded to this host, empty while none is; nil never has one. Terminals get it
+	// where Environ has no agent.
+	Agent func() string
 	// Version is what terminals see as TERM_PROGRAM_VERSION.
 	Version string
 	Log     *slog.Logger

@@ -165,7 +165,7 @@ func TestCreateComposesTheTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := newFake()
 		w, stop := run(t, workspace.Options{
-			Kaval: host, Version: "1.2",
+			Kaval: host, Version: "1.2", Agent: func() string { return "/run/agent.sock" },
 			Environ: []string{"HOME=/h", "TERM=dumb", "VTE_VERSION=1", "CLAUDECODE=1", "KOLU_X=1", "SECRET=s", "PATH=:/bin:"},
 		})
 		defer stop()
@@ -183,6 +183,7 @@ func TestCreateComposesTheTerminal(t *testing.T) {
 		want := map[string]string{
 			"HOME": "/h", "USER": "u", "LOGNAME": "u", "SHELL": "/bin/zsh", "PATH": "/bin", "ZDOTDIR": "{dir}", "TERM": "xterm-256color",
 			"COLORTERM": "truecolor", "TERM_PROGRAM": "kolu", "TERM_PROGRAM_VERSION": "1.2", "VTE_VERSION": "7603",
+			"SSH_AUTH_SOCK": "/run/agent.sock",
 		}
 		if diff := cmp.Diff(want, spawn.Env); diff != "" {
 			t.Error(diff)
