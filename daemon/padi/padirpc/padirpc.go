@@ -51,6 +51,11 @@ var statuses = map[string]int{
 	"port-closed": http.StatusBadGateway, "no-forward": http.StatusNotImplemented,
 	"kaval-down": http.StatusServiceUnavailable, "closing": http.StatusServiceUnavailable,
 	"upgrade-failed": http.StatusConflict,
+	"no-repo":        http.StatusNotFound, "file-gone": http.StatusNotFound, "no-worktree": http.StatusNotFound,
+	"outside": http.StatusForbidden, "no-git": http.StatusNotImplemented,
+	"git-failed": http.StatusUnprocessableEntity, "no-base": http.StatusUnprocessableEntity,
+	"worktree-dirty": http.StatusConflict, "worktree-locked": http.StatusConflict,
+	"worktree-busy": http.StatusConflict, "worktree-main": http.StatusConflict,
 }
 
 // toProblem is the wire form of an error. What was done half way must not be done again by a repetition of the request, so its

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 	"unicode"
 
 	"kolu/daemon/kaval"
@@ -31,7 +29,7 @@ func Worktree(ctx context.Context, dir, name string) (padi.Worktree, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return padi.Worktree{}, fmt.Errorf("%w: %s exists", padi.ErrWorktree, path)
 	}
-	if err := git(ctx, dir, "worktree", "add", "-b", name, "--", path, "HEAD"); err != nil {
+	if _, err := gitWithin(ctx, treeLimit, dir, maxWords, "worktree", "add", "-q", "-b", name, "--", path, "HEAD"); err != nil {
 		return padi.Worktree{}, fmt.Errorf("%w: %v", padi.ErrWorktree, err)
 	}
 	return padi.Worktree{Path: path, Branch: name}, nil
@@ -48,37 +46,4 @@ func checkName(name string) error {
 		return kaval.Invalidf("worktree name %q cannot be a branch", name)
 	}
 	return nil
-}
-
-// git runs the git program in dir. Its error is what git said last.
-func git(ctx context.Context, dir string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
-	cmd.Env = gitEnv()
-	cmd.WaitDelay = 2 * time.Second
-	out, err := cmd.CombinedOutput()
-	if err == nil {
-		return nil
-	}
-	if words := lastLine(string(out)); words != "" {
-		return fmt.Errorf("git: %s", words)
-	}
-	return fmt.Errorf("git %s: %w", args[0], err)
-}
-
-func gitEnv() []string {
-	env := []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0"}
-	for k, v := range kaval.CleanEnv(os.Environ()) {
-		env = append(env, k+"="+v)
-	}
-	return env
-}
-
-func lastLine(out string) string {
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	for _, l := range lines {
-		if strings.HasPrefix(l, "fatal:") || strings.HasPrefix(l, "error:") {
-			return strings.TrimSpace(l)
-		}
-	}
-	return strings.TrimSpace(lines[len(lines)-1])
 }
