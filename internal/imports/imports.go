@@ -47,15 +47,16 @@ var MayImport = map[string][]string{
 	"daemon/padi/repo":       {"daemon/kaval", "daemon/padi"},
 	"daemon/padi/agents":     {"daemon/kaval", "daemon/padi"},
 	// one package for each agent, which knows its files and its screen; they start nothing and write nothing
-	"daemon/padi/agents/claude":   {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc"},
-	"daemon/padi/agents/codex":    {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc", "daemon/padi/agents/sqlite"},
-	"daemon/padi/agents/opencode": {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc", "daemon/padi/agents/sqlite"},
-	"daemon/padi/agents/grok":     {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc"},
-	"daemon/padi/agents/proc":     {}, // what a system tells of a process
-	"daemon/padi/agents/submit":   {"daemon/kaval", "daemon/padi", "daemon/padi/agents"},
-	"daemon/padi/agents/sqlite":   {}, // reads another program's database, without a lock
-	"daemon/padi/session":         {"daemon/padi"},
-	"daemon/padi/shell":           {"daemon/kaval"},
+	"daemon/padi/agents/claude":    {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc"},
+	"daemon/padi/agents/codex":     {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc", "daemon/padi/agents/sqlite"},
+	"daemon/padi/agents/opencode":  {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc", "daemon/padi/agents/sqlite"},
+	"daemon/padi/agents/grok":      {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc"},
+	"daemon/padi/agents/proc":      {}, // what a system tells of a process
+	"daemon/padi/agents/submit":    {"daemon/kaval", "daemon/padi", "daemon/padi/agents"},
+	"daemon/padi/agents/fakeagent": {}, // an agent for tests, as a program
+	"daemon/padi/agents/sqlite":    {}, // reads another program's database, without a lock
+	"daemon/padi/session":          {"daemon/padi"},
+	"daemon/padi/shell":            {"daemon/kaval"},
 
 	"internal/*":       {},
 	"vm-tests":         {},

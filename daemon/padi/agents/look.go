@@ -13,6 +13,7 @@ type notes struct {
 	due     time.Time // when to look again though nothing changed
 	at      time.Time // of the last look
 	moved   bool      // the terminal printed since then
+	drawing time.Time // until when its screen may still change
 }
 
 // stamp is what changes with a file.
@@ -36,7 +37,7 @@ func (t *Tracker) readFiles(w work, h *held) {
 	if n.fresh(w.subject, stamps, now) && (h.facts != nil) == (h.session != nil) {
 		return
 	}
-	*n = notes{subject: w.subject, stamps: stamps, at: now}
+	*n = notes{subject: w.subject, stamps: stamps, at: now, drawing: n.drawing}
 	if !settled {
 		n.stamps = nil
 	}

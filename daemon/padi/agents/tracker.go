@@ -17,6 +17,8 @@ const (
 	lookEvery = 250 * time.Millisecond
 	// young is how long after its last change a file is read again: a change within the clock's grain of the last look would not show.
 	young = 100 * time.Millisecond
+	// drawn is how long after the news of output the screen is looked at: of output that comes in a row, only the first is news.
+	drawn = 500 * time.Millisecond
 	// screenTimeout bounds one look at a screen.
 	screenTimeout = 2 * time.Second
 )
@@ -295,7 +297,9 @@ func (t *Tracker) readScreen(ctx context.Context, w work, h *held) {
 	case own, !w.detector.NeedsScreen(facts):
 		h.view = nil
 		return
-	case h.view != nil && !w.moved:
+	case w.moved:
+		w.entry.notes.drawing = time.Now().Add(drawn)
+	case h.view != nil && time.Now().After(w.entry.notes.drawing):
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, screenTimeout)

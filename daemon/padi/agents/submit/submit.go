@@ -28,6 +28,8 @@ const (
 	settleLimit = 10 * time.Second
 	// holdsFor is how long a dialog must be seen to count, since one that was just answered may still be drawn.
 	holdsFor = 300 * time.Millisecond
+	// plainAfter is how long a composer must be there until a program that has not asked for marked pastes counts as one that never does.
+	plainAfter = 2 * time.Second
 )
 
 // Look is a terminal at one moment.
@@ -93,14 +95,16 @@ func Prompt(ctx context.Context, t Terminal, req padi.PromptRequest) (padi.Recei
 
 // prompt is one that is under way.
 type prompt struct {
-	t       Terminal
-	text    []byte
-	bare    string
-	limit   time.Duration
-	began   time.Time
-	before  Look // before anything was typed
-	last    Look
-	receipt padi.Receipt
+	t      Terminal
+	text   []byte
+	bare   string
+	limit  time.Duration
+	began  time.Time
+	before Look // before anything was typed
+	// composer is when one was seen first.
+	composer time.Time
+	last     Look
+	receipt  padi.Receipt
 }
 
 var errStop = errors.New("the receipt is written")
@@ -187,9 +191,17 @@ func (p *prompt) awaitComposer(ctx context.Context) error {
 // canType reports whether there is a composer. Where nothing is known of an agent's screen, one that asked for marked pastes and is quiet has one.
 func (p *prompt) canType(c *quietScreen) bool {
 	if known(p.last.Kind) {
-		return p.last.View.Composer && p.last.Screen.BracketedPaste
+		return p.last.View.Composer && (p.last.Screen.BracketedPaste || p.composerFor() >= plainAfter)
 	}
 	return p.last.View.Composer || p.last.Screen.BracketedPaste && c.steady(p.last.Screen.Text)
+}
+
+// composerFor is how long the composer has been there.
+func (p *prompt) composerFor() time.Duration {
+	if p.composer.IsZero() {
+		p.composer = time.Now()
+	}
+	return time.Since(p.composer)
 }
 
 // known reports whether an agent's composer is known when it is seen.
