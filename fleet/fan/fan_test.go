@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -383,5 +386,40 @@ func TestRoutes(t *testing.T) {
 	}
 	if len(got["ring"].Doors) == 0 {
 		t.Error("a ring of jump hosts has no doors")
+	}
+}
+
+// This machine by its loopback's spellings is one login, and by its own name one more at the same sshd: whether that is the same machine is
+// for its daemon to say (TestOneMachineByManyNames). A port or a jump host makes another one.
+func TestSpellingsOfThisMachine(t *testing.T) {
+	self, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(conf, []byte("Host far\n  HostName 127.0.0.1\n  ProxyJump bastion\nHost other\n  HostName localhost\n  Port 2222\nHost *\n  User u\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	route := SSH([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "KOLU_SSH_CONFIG=" + conf})
+	at := func(name string) Route {
+		r, err := route(t.Context(), name)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return r
+	}
+	here := at("localhost")
+	for _, name := range []string{"127.0.0.1", "::1", "LOCALHOST", "ssh://u@localhost:22", "ssh://u@[::1]:22"} {
+		if diff := cmp.Diff(here, at(name)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	if own := at(self); !slices.Equal(own.Doors, here.Doors) || own.Login == here.Login {
+		t.Errorf("%s is %+v, localhost %+v", self, own, here)
+	}
+	for _, name := range []string{"far", "other", "ssh://me@localhost"} {
+		if r := at(name); r.Login == here.Login || name != "ssh://me@localhost" && slices.Contains(r.Doors, here.Doors[0]) {
+			t.Errorf("%s is taken for this machine: %+v", name, r)
+		}
 	}
 }

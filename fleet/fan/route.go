@@ -3,6 +3,7 @@ package fan
 import (
 	"context"
 	"net"
+	"os"
 	"strings"
 	"sync"
 
@@ -19,12 +20,14 @@ func SSH(environ []string) func(ctx context.Context, target string) (Route, erro
 		resolve: func(ctx context.Context, target string) (ssh.Resolved, error) { return ssh.Resolve(ctx, target, o) },
 		known:   map[string]*lookup{},
 	}
+	r.self, _ = os.Hostname() // without it, it is one more door
 	return func(ctx context.Context, target string) (Route, error) { return r.route(ctx, target, hops) }
 }
 
 // resolver keeps what it was told, since many hosts have the same jump host.
 type resolver struct {
 	resolve func(ctx context.Context, target string) (ssh.Resolved, error)
+	self    string // this machine's name
 
 	mu    sync.Mutex
 	known map[string]*lookup
@@ -63,7 +66,7 @@ func (r *resolver) route(ctx context.Context, target string, depth int) (Route, 
 	if err != nil {
 		return Route{}, err
 	}
-	own := strings.ToLower(net.JoinHostPort(res.HostName, res.Port))
+	own := strings.ToLower(net.JoinHostPort(loopback(res.HostName), res.Port))
 	before := ""
 	var route Route
 	switch {
@@ -74,12 +77,30 @@ func (r *resolver) route(ctx context.Context, target string, depth int) (Route, 
 		route.Doors = []string{"command " + res.Proxy}
 	}
 	// The same address behind another jump host is another machine's.
-	route.Doors = append(route.Doors, before+own)
+	route.Doors = append(route.Doors, before+r.door(own, res.Port))
 	route.Login = strings.Join([]string{res.User, own, res.Jump, res.Proxy}, "\x00")
 	if byName(res.Jump) || byName(res.Proxy) {
 		route.Login = ""
 	}
 	return route, nil
+}
+
+// loopback is one word for the usual spellings of this machine's own address, and any other name as it is.
+func loopback(name string) string {
+	switch strings.ToLower(strings.Trim(name, "[]")) {
+	case "localhost", "127.0.0.1", "::1", "localhost.localdomain", "ip6-localhost":
+		return "localhost"
+	}
+	return name
+}
+
+// door is what sees the handshakes of an address: this machine's own name is its loopback's sshd. Whether it is the same login is not
+// known, since the name may be another machine's by now; the daemon tells.
+func (r *resolver) door(own, port string) string {
+	if self := net.JoinHostPort(strings.ToLower(r.self), port); r.self != "" && own == self {
+		return net.JoinHostPort("localhost", port)
+	}
+	return own
 }
 
 // byName reports whether a proxy depends on the name that the user typed, so that another name may lead elsewhere.
