@@ -105,6 +105,9 @@ func Serve(ctx context.Context, c ServeConfig) error {
 			return fmt.Errorf("write manifest: %w", err)
 		}
 	}
+	if err := writeOwner(c.Home, thisMachine().owner(c.getenv)); err != nil {
+		return fmt.Errorf("write owner: %w", err)
+	}
 
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -381,6 +384,9 @@ func (t *tenure) moveTo(h Home) error {
 			return fmt.Errorf("write manifest: %w", err)
 		}
 	}
+	if err := writeOwner(h, thisMachine().owner(t.getenv)); err != nil {
+		return fmt.Errorf("write owner: %w", err)
+	}
 	t.mu.Lock()
 	t.home, t.self.Socket = h, h.Socket()
 	t.mu.Unlock()
@@ -393,7 +399,7 @@ func (t *tenure) touch() {
 		return
 	}
 	t.touched = now
-	for _, path := range []string{t.home.Gate(), t.home.Manifest(), t.home.Log(), t.home.Socket()} {
+	for _, path := range []string{t.home.Gate(), t.home.Manifest(), filepath.Join(t.home.Dir, ownerFile), t.home.Log(), t.home.Socket()} {
 		if err := os.Chtimes(path, now, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Log.Debug("file not touched", "path", path, "err", err)
 		}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kolu/internal/fault"
 )
 
 // Examination is what a host said when it was asked for everything that matters to kolu.
@@ -38,6 +40,7 @@ type Daemon struct {
 	Socket    string
 	Exe       string // what the process runs, where that can be seen
 	StateRoot string
+	Owner     string // who keeps it running, where somebody does
 }
 
 // Examine is the line that asks for an [Examination]. It starts nothing and leaves nothing behind.
@@ -60,13 +63,20 @@ const nixConf = `if [ -d "$S" ]; then :; elif [ -w "${S%/*}" ]; then f store.abo
 	`l=${NIX_CONF_DIR:-/etc/nix}/nix.conf; if [ -r "$l" ]; then while read -r key is value; do ` +
 	`case $key in trusted-users|extra-trusted-users|allowed-users|trusted-public-keys|extra-trusted-public-keys) f "conf.${key#extra-}" "$value";; esac; done <"$l"; fi`
 
+// eachHome begins the loop over what may be a home: $g of the kind $e, whose socket is $q.sock. It ends with "done; done; fi; done".
+// KOLU_RUNTIME_DIR takes the place of all directories, as it does for the daemons.
+const eachHome = `for d in "${KOLU_RUNTIME_DIR:-$XDG_RUNTIME_DIR}" "${KOLU_RUNTIME_DIR:-/run/user/$U}" "${KOLU_RUNTIME_DIR:-/tmp}" "${KOLU_RUNTIME_DIR:-/var/tmp}"; do if [ "$d" ] && [ -d "$d" ]; then ` +
+	`for e in padi kaval; do q=$e; if [ $e = kaval ]; then q=pty-host; fi; for g in "$d/$e" "$d/$e"-*; do `
+
+// alive sets $z to live or dead, and $pid, by the gate of the home $g.
+const alive = `pid=0; if [ -r "$g/$e.pid" ]; then read -r pid rest <"$g/$e.pid"; fi; if [ "$pid" -gt 0 ] 2>/dev/null; then :; else pid=0; fi; ` +
+	`z=dead; if [ $pid -gt 0 ] && kill -0 $pid 2>/dev/null; then z=live; fi; `
+
 // daemons looks where daemons of this user have their homes. A home is a directory of ours with a socket.
-const daemons = `n=0; set +f; for d in "$KOLU_RUNTIME_DIR" "$XDG_RUNTIME_DIR" "/run/user/$U" /tmp /var/tmp; do if [ "$d" ] && [ -d "$d" ]; then ` +
-	`for e in padi kaval; do q=$e; if [ $e = kaval ]; then q=pty-host; fi; for g in "$d/$e" "$d/$e"-*; do if own "$g" && [ -S "$g/$q.sock" ]; then ` +
-	`pid=0; if [ -r "$g/$e.pid" ]; then read -r pid rest <"$g/$e.pid"; fi; if [ "$pid" -gt 0 ] 2>/dev/null; then :; else pid=0; fi; ` +
-	`z=dead; if [ $pid -gt 0 ] && kill -0 $pid 2>/dev/null; then z=live; fi; ` +
+const daemons = `n=0; set +f; ` + eachHome + `if own "$g" && [ -S "$g/$q.sock" ]; then ` + alive +
 	`f daemon.$n "$e $pid $z $g/$q.sock"; if [ $z = live ]; then f daemon.$n.exe "$(readlink /proc/$pid/exe 2>/dev/null)"; fi; ` +
-	`if [ -r "$g/state-root" ]; then read -r rest <"$g/state-root"; f daemon.$n.root "$rest"; fi; n=$((n+1)); fi; done; done; fi; done`
+	`if [ -r "$g/state-root" ]; then read -r rest <"$g/state-root"; f daemon.$n.root "$rest"; fi; ` +
+	`if [ -r "$g/owner" ]; then read -r rest <"$g/owner"; f daemon.$n.owner "$rest"; fi; n=$((n+1)); fi; done; done; fi; done`
 
 // builds names what is there of ours.
 const builds = `for d in "$h" "$r" "$v/builds" "$t/builds"; do if [ -d "$d" ]; then for g in "$d"/*; do if [ -d "$g/bin" ]; then f left "$g"; fi; done; fi; done; ` +
@@ -116,7 +126,7 @@ func parseDaemons(facts map[string]string) []Daemon {
 		}
 		pid, err := strconv.Atoi(fields[1])
 		d := Daemon{Kind: word(fields[0]), PID: pid, Live: fields[2] == "live", Socket: cleanPath(fields[3]),
-			Exe: cleanPath(strings.TrimSuffix(facts[key+".exe"], " (deleted)")), StateRoot: cleanPath(facts[key+".root"])}
+			Exe: cleanPath(strings.TrimSuffix(facts[key+".exe"], " (deleted)")), StateRoot: cleanPath(facts[key+".root"]), Owner: fault.Printable(facts[key+".owner"], 80)}
 		if err != nil || d.Socket == "" || slices.ContainsFunc(all, func(o Daemon) bool { return o.Socket == d.Socket }) {
 			continue
 		}

@@ -28,7 +28,7 @@ func daemonHome(t *testing.T, dir, kind string, pid int) (socket string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	for name, text := range map[string]string{kind + ".pid": strconv.Itoa(pid) + "\t1700000000000000\n", "state-root": "/home/u/.local/state/padi\n"} {
+	for name, text := range map[string]string{kind + ".pid": strconv.Itoa(pid) + "\t1700000000000000\n", "state-root": "/home/u/.local/state/padi\n", "owner": "process 7 (a b)\n"} {
 		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestExamineThroughEveryShell(t *testing.T) {
 				t.Fatalf("got daemons %+v", e.Daemons)
 			}
 			exe, err := os.Readlink("/proc/self/exe")
-			if d := e.Daemons[i]; !d.Live || d.PID != os.Getpid() || d.Kind != "padi" || d.StateRoot != "/home/u/.local/state/padi" || err == nil && d.Exe != exe {
+			if d := e.Daemons[i]; !d.Live || d.PID != os.Getpid() || d.Kind != "padi" || d.StateRoot != "/home/u/.local/state/padi" || d.Owner != "process 7 (a b)" || err == nil && d.Exe != exe {
 				t.Errorf("got %+v, want exe %s", d, exe)
 			}
 			if d := e.Daemons[j]; d.Live || d.Kind != "kaval" {
@@ -148,11 +148,38 @@ func TestForget(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	ended, lives, notes := filepath.Join(h.home(), "run/padi-0a"), filepath.Join(h.home(), "run/kaval-0a"), filepath.Join(h.home(), "run/padi-notes")
+	for dir, pid := range map[string]int{ended: 4194305, lives: os.Getpid(), notes: 0} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if dir == notes {
+			continue
+		}
+		kind, _, _ := strings.Cut(filepath.Base(dir), "-")
+		for name, text := range map[string]string{kind + ".pid": strconv.Itoa(pid) + " x\n", kind + ".log": "", "state-root": "/r\n", "owner": "a\n"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	h.env = append(h.env, "KOLU_RUNTIME_DIR="+filepath.Join(h.home(), "run"))
+	some := ParseForgotten(h.run(t, Forget(testNonce, false)).facts)
+	if slices.Contains(some.Removed, ended) {
+		t.Errorf("%s went without being asked for", ended)
+	}
+
 	got := ParseForgotten(h.run(t, Forget(testNonce, true)).facts)
+	got.Removed = append(some.Removed, got.Removed...)
 	path := filepath.Dir(placed.Bin)
-	for _, p := range []string{unused, broken, placed.Root, path} {
+	for _, p := range []string{unused, broken, placed.Root, path, ended} {
 		if _, err := os.Lstat(p); err == nil || !slices.Contains(got.Removed, p) {
 			t.Errorf("%s is still there (%v), or it is not said that it was removed: %q", p, err, got.Removed)
+		}
+	}
+	for _, p := range []string{lives, notes} {
+		if _, err := os.Lstat(filepath.Join(p)); err != nil {
+			t.Error(err)
 		}
 	}
 	for _, p := range []string{running, upload} {
@@ -160,7 +187,7 @@ func TestForget(t *testing.T) {
 			t.Errorf("%s: %v, or it is not said that it is used: %q", p, err, got.Used)
 		}
 	}
-	if at, _ := os.Readlink(mine); at != "/etc" || len(got.Removed) != 4 {
+	if at, _ := os.Readlink(mine); at != "/etc" || len(got.Removed) != 5 {
 		t.Errorf("a link of somebody else leads to %q; removed %q", at, got.Removed)
 	}
 	if again := ParseForgotten(h.run(t, Forget(testNonce, true)).facts); len(again.Removed) > 0 || len(again.Used) != 2 {

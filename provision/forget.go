@@ -16,11 +16,12 @@ type Forgotten struct {
 }
 
 // Forget is the line that removes the builds of this user, their roots and what broken attempts left. What a process runs stays.
-// Builds on a file system that is not the host's own stay too, unless shared is set: who uses them cannot be seen there.
-func Forget(nonce string, shared bool) string {
+// Builds on a file system that is not the host's own stay too, unless all is set: who uses them cannot be seen there. With all the homes
+// of daemons that are no more go as well.
+func Forget(nonce string, all bool) string {
 	checkWords("padi", nonce)
 	any := ""
-	if shared {
+	if all {
 		any = "yes"
 	}
 	return shLine(script(setNonce(nonce), say, `U=$(id -u)`, own, `any=`+any, strings.TrimSuffix(wheres, "; "), forget, ends))
@@ -42,7 +43,10 @@ var forget = `set +f; LC_ALL=C; export LC_ALL; n=$(uname -n); ` +
 	`case $to in "$S"/*) ` +
 	fmt.Sprintf(`if used "$to/bin/%s"; then f used "$g"; else rm -f "$g" 2>/dev/null; gone "$g"; if [ -e "$to" ]; then nix-store --delete "$to" >/dev/null 2>&1; `, Program) +
 	`if [ -e "$to" ]; then f store "$to"; else f removed "$to"; fi; fi; fi;; esac; fi; done; fi; done; ` +
-	`for d in "$h" "$H/.local/share/kolu" "$H/.local/state/kolu/roots" "$H/.local/state/kolu" "$r" "$XDG_RUNTIME_DIR/kolu" "$v/builds" "$v/roots" "$v" "$t/builds" "$t"; do rmdir "$d" 2>/dev/null; done; :`
+	`for d in "$h" "$H/.local/share/kolu" "$H/.local/state/kolu/roots" "$H/.local/state/kolu" "$r" "$XDG_RUNTIME_DIR/kolu" "$v/builds" "$v/roots" "$v" "$t/builds" "$t"; do rmdir "$d" 2>/dev/null; done; ` +
+	`m homes; if [ "$any" ]; then ` + eachHome + `if own "$g" && [ -f "$g/$e.log" ]; then ` + alive + `if [ $z = dead ]; then ` +
+	`rm -f "$g/$e.pid" "$g/$e.log" "$g/$e.log".* "$g/$e.start" "$g/state-root" "$g/owner" "$g/$q.sock" "$g"/agent*.sock 2>/dev/null; rm -rf "$g/bin" 2>/dev/null; ` +
+	`rmdir "$g" 2>/dev/null; gone "$g"; fi; fi; done; done; fi; done; fi; :`
 
 // ParseForgotten reads the facts that came for [Forget].
 func ParseForgotten(facts map[string]string) Forgotten {

@@ -15,7 +15,7 @@ import (
 )
 
 func newHostDoctor(env *cli.Env) *cobra.Command {
-	asJSON := false
+	asJSON, way := false, ""
 	cmd := &cobra.Command{
 		Use:   "doctor HOST",
 		Short: "Look at a host step by step, and say what would keep kolu from working there",
@@ -26,7 +26,7 @@ or FAIL, with how long it took and what helps. Nothing is placed, started or cha
 The exit code is 1 when a step failed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := hostOptions(env, cmd, args[0])
+			o, err := hostOptions(env, cmd, args[0], way)
 			if err != nil {
 				return err
 			}
@@ -55,12 +55,13 @@ The exit code is 1 when a step failed.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON object")
+	sshFlag(cmd, &way)
 	return cmd
 }
 
-// hostOptions reads the one flag of reaching a host that these verbs take, and looks the host up in the user's list.
-func hostOptions(env *cli.Env, cmd *cobra.Command, host string) (doctor.Options, error) {
-	for _, name := range []string{"host", "group", "all", "socket", "state-root", "timeout-host"} {
+// hostOptions looks a host up in the user's list, and checks which way it is to be reached; other flags of reaching one are refused.
+func hostOptions(env *cli.Env, cmd *cobra.Command, host, way string) (doctor.Options, error) {
+	for _, name := range endpointFlags {
 		if f := cmd.InheritedFlags().Lookup(name); f != nil && f.Changed {
 			return doctor.Options{}, fmt.Errorf("--%s is not for this verb: the host is its argument", name)
 		}
@@ -73,10 +74,7 @@ func hostOptions(env *cli.Env, cmd *cobra.Command, host string) (doctor.Options,
 	if err != nil {
 		return doctor.Options{}, err
 	}
-	o := doctor.Options{Env: env.Environ, Target: h.SSH}
-	if f := cmd.Flag("ssh"); f != nil {
-		o.Transport = f.Value.String()
-	}
+	o := doctor.Options{Env: env.Environ, Target: h.SSH, Transport: way}
 	switch o.Transport {
 	case "", "auto", "master", "native":
 		return o, nil

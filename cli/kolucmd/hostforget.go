@@ -11,7 +11,7 @@ import (
 )
 
 func newHostForget(env *cli.Env) *cobra.Command {
-	asJSON, all := false, false
+	asJSON, all, way := false, false, ""
 	cmd := &cobra.Command{
 		Use:   "forget HOST",
 		Short: "Remove what kolu left on a host: builds, their roots, and our ssh master",
@@ -19,10 +19,11 @@ func newHostForget(env *cli.Env) *cobra.Command {
 ssh master to the host. What was removed is printed, and what remains with the command that finishes it.
 
 While a daemon there holds terminals nothing is removed, and they are named. Daemons without terminals stay, and so does the
-build they run; --all ends those daemons too, and removes builds in a home that other machines may share. Doing it twice is no error.`,
+build they run; --all ends those daemons too, unless somebody else keeps them running, and removes their runtime directories and builds in a
+home that other machines may share. Doing it twice is no error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := hostOptions(env, cmd, args[0])
+			o, err := hostOptions(env, cmd, args[0], way)
 			if err != nil {
 				return err
 			}
@@ -41,7 +42,8 @@ build they run; --all ends those daemons too, and removes builds in a home that 
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was done as one JSON object")
-	cmd.Flags().BoolVar(&all, "all", false, "also end the daemons that hold no terminals, and remove what they run")
+	sshFlag(cmd, &way)
+	cmd.Flags().BoolVar(&all, "all", false, "on this host, everything: also end the daemons that hold no terminals, and remove what they run")
 	return cmd
 }
 

@@ -144,9 +144,9 @@ func note(env *cli.Env, format string, args ...any) {
 	fmt.Fprintf(env.Stderr, "— %s\n", cli.Clean(fmt.Sprintf(format, args...)))
 }
 
-// onlyOwn refuses the flags of reaching a host, which the tree has for all its verbs.
+// onlyOwn refuses the flags of reaching a host.
 func onlyOwn(cmd *cobra.Command) error {
-	for _, name := range []string{"host", "socket", "state-root", "group", "all", "timeout-host", "ssh"} {
+	for _, name := range endpointFlags {
 		if f := cmd.InheritedFlags().Lookup(name); f != nil && f.Changed && cmd.LocalNonPersistentFlags().Lookup(name) == nil {
 			return fmt.Errorf("--%s is not for this verb, which dials nothing", name)
 		}

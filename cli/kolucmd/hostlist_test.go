@@ -68,3 +68,20 @@ func TestHostList(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
+
+// The help of a verb about hosts lists what it takes, and none of the flags of reaching a daemon that it refuses.
+func TestHelpOfHostVerbs(t *testing.T) {
+	for verb, takes := range map[string]string{"add": "--ssh", "list": "--group", "remove": "", "rename": "", "doctor": "--ssh", "forget": "--all"} {
+		env, _, _ := clitest.Env("kolu", nil, "host", verb, "--help")
+		r := clitest.Run(New, env)
+		if r.Code != 0 || !strings.Contains(r.Stdout, takes) {
+			t.Errorf("%s: want %s in %v", verb, takes, r)
+		}
+		_, flags, _ := strings.Cut(r.Stdout, "\nFlags:\n")
+		for _, refused := range []string{"--socket", "--state-root", "--timeout-host", "--host "} {
+			if flags == "" || strings.Contains(flags, refused) {
+				t.Errorf("%s: %s in %s", verb, refused, flags)
+			}
+		}
+	}
+}

@@ -311,6 +311,38 @@ func TestFrontWithoutAHomeToWriteTo(t *testing.T) {
 	}
 }
 
+// A padi that another process keeps says so, and who dials it is a client like any other: it has the same pid before and after.
+func TestPadiOfAnotherSupervisor(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	padi := h.command("padi", "--state-root", h.dir+"/.local/state/padi")
+	if err := padi.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer padi.Wait()
+	defer padi.Process.Signal(syscall.SIGTERM)
+	h.until("padi", func() bool {
+		_, err := daemon.ReadHello(t.Context(), daemon.Unix(h.padiHome().Socket()))
+		return err == nil
+	})
+	for range 2 {
+		banner, mux, end := h.front("padi")
+		if mux == nil || banner.PID != padi.Process.Pid {
+			t.Fatalf("the front leads to %+v, padi is %d", banner, padi.Process.Pid)
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	}
+	want := fmt.Sprintf("process %d (cat)\n", h.bind.Process.Pid)
+	if text, err := os.ReadFile(h.padiHome().Dir + "/owner"); err != nil || string(text) != want {
+		t.Errorf("its owner is %q, %v; want %q", text, err, want)
+	}
+	if hello, err := daemon.ReadHello(t.Context(), daemon.Unix(h.padiHome().Socket())); err != nil || hello.PID != padi.Process.Pid {
+		t.Errorf("padi was %d, is %+v, %v", padi.Process.Pid, hello, err)
+	}
+}
+
 func TestDaemonsHoldNothingOfTheLogin(t *testing.T) {
 	h := newHost(t)
 	banner, _, end := h.front("padi")

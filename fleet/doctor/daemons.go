@@ -133,6 +133,9 @@ func (k known) step() Step {
 		s.Remedy = "it is left alone; a verb with --host brings the build that can ask it"
 	default:
 		s.Detail = fmt.Sprintf("pid %d, build %.12s, contract %s, %s, at %s", k.hello.PID, k.hello.Build, k.hello.Contract, plural(k.count, "terminal"), k.Socket)
+		if k.Owner != "" {
+			s.Detail += ", kept by " + k.Owner
+		}
 		k.speaks(&s)
 	}
 	return s

@@ -121,6 +121,8 @@ func TestDaemonStep(t *testing.T) {
 	live := provision.Daemon{Kind: "padi", PID: 7, Live: true, Socket: "/tmp/padi-1/padi.sock"}
 	dead := live
 	dead.Live = false
+	owned := live
+	owned.Owner = "systemd unit padi.service"
 	for name, tt := range map[string]struct {
 		known  known
 		status Status
@@ -128,6 +130,7 @@ func TestDaemonStep(t *testing.T) {
 		code   fault.Code
 	}{
 		"answers":          {known{Daemon: live, hello: daemon.Hello{PID: 7, Contract: "1.0", Build: "abc"}, count: 1}, OK, "1 terminal,", ""},
+		"has an owner":     {known{Daemon: owned, hello: daemon.Hello{PID: 7, Contract: "1.0", Build: "abc"}}, OK, ", kept by systemd unit padi.service", ""},
 		"another contract": {known{Daemon: live, hello: daemon.Hello{PID: 7, Contract: "9.0"}}, Fail, "speaks contract", fault.Contract},
 		"silent":           {known{Daemon: live, err: errors.New("no answer")}, Warn, "no answer", ""},
 		"gone":             {known{Daemon: dead}, OK, "left at", ""},

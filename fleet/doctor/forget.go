@@ -144,8 +144,14 @@ const endWithin = 10 * time.Second
 func (f *forgetting) end(ctx context.Context, daemons []known) error {
 	padisFirst := slices.Clone(daemons)
 	slices.SortStableFunc(padisFirst, func(a, b known) int { return -cmp.Compare(a.Kind, b.Kind) })
+	owned := map[string]bool{} // state roots of padis that somebody else keeps, and that keep a kaval themselves
 	for _, k := range padisFirst {
-		if !k.Live {
+		if !k.Live || owned[k.StateRoot] {
+			continue
+		}
+		if k.Owner != "" {
+			owned[k.StateRoot] = k.StateRoot != ""
+			f.keep(fmt.Sprintf("%s pid %d at %s", k.Kind, k.PID, k.Socket), "it is kept by "+k.Owner, "stop that first")
 			continue
 		}
 		if err := f.endOne(ctx, k); err != nil {
@@ -231,7 +237,7 @@ func (f *forgetting) remains(daemons []known) {
 			roots = append(roots, k.StateRoot)
 			f.keep(k.StateRoot, "what padi remembers of its terminals, and its log", f.remove(k.StateRoot))
 		}
-		if !k.Live {
+		if !k.Live && !slices.Contains(f.done.Removed, path.Dir(k.Socket)) {
 			f.keep(path.Dir(k.Socket), "the home of a daemon that is no more; the next one there clears it", f.remove(path.Dir(k.Socket)))
 		}
 	}
