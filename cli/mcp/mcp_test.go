@@ -107,6 +107,7 @@ func TestHandshake(t *testing.T) {
 	want := map[string][2]bool{ // read-only, destructive
 		"lifecycle_create": {false, false}, "lifecycle_sendInput": {false, false}, "lifecycle_kill": {false, true},
 		"screen_text": {true, false}, "screen_history": {true, false}, "wait_outputSettled": {true, false}, "wait_agentState": {true, false},
+		"git_getStatus": {true, false}, "git_getDiff": {true, false}, "fs_listAll": {true, false}, "fs_readFile": {true, false},
 	}
 	for _, tool := range list.Tools {
 		hints, ok := want[tool.Name]

@@ -38,9 +38,9 @@ type tool struct {
 }
 
 func tools() []tool {
-	return []tool{
+	return append([]tool{
 		createTool(), sendInputTool(), killTool(), screenTextTool(), screenHistoryTool(), outputSettledTool(), agentStateTool(),
-	}
+	}, codeTools()...)
 }
 
 func (t *tool) describe() *sdk.Tool {

@@ -42,6 +42,9 @@ func Handler(ws padi.Workspace, log *slog.Logger) http.Handler {
 	} {
 		mux.HandleFunc(pattern, s.respond(answer))
 	}
+	for pattern, answer := range s.codeRoutes() {
+		mux.HandleFunc(pattern, s.respond(answer))
+	}
 	mux.HandleFunc("GET /v1/watch", s.watch)
 	mux.Handle("POST /v1/forward", newForwards(s))
 	return daemon.Idempotent(mux)

@@ -19,6 +19,13 @@
 //	GET    /v1/watch                    Events, one a line, until either side goes
 //	GET    /v1/kaval                    KavalStatus
 //	POST   /v1/kaval/upgrade            {} → KavalStatus; kaval is padi's own build then, with every terminal as it was
+//	GET    /v1/repo/files               ?repo&ignored → FileList; repo is the absolute path of a directory in a checkout
+//	GET    /v1/repo/directory           ?repo&path → FileList
+//	GET    /v1/repo/file                ?repo&path → File
+//	GET    /v1/repo/status              ?repo&mode=local|branch → GitStatus
+//	GET    /v1/repo/diff                ?repo&path&oldPath&mode → GitDiff
+//	GET    /v1/worktrees                ?repo → {"worktrees":[WorktreeInfo]}
+//	POST   /v1/worktrees/remove         RemoveWorktree → RemovedWorktree
 //	POST   /v1/forward                  ?port; 101, then the bytes of a connection to that port of the loopback
 //
 // An error is application/problem+json: {"code","detail","status"}, and "landed" (a Created) when a create failed half way.

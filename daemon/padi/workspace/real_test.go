@@ -112,3 +112,40 @@ func TestAWorktreeWithoutATerminalIsNamed(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAWorktreeWithATerminalStays(t *testing.T) {
+	dir := repository(t)
+	w := open(t, "SHELL=/bin/sh", "HOME="+t.TempDir())
+	made, err := w.Create(t.Context(), padi.CreateRequest{Placement: padi.Placement{Toplevel: true}, Repo: dir, Worktree: "topic"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trees, err := w.Worktrees(t.Context(), dir)
+	want := []padi.WorktreeInfo{
+		{Path: dir, Head: trees[0].Head, Branch: "main", Main: true},
+		{Path: made.Worktree.Path, Head: trees[0].Head, Branch: "topic", Terminals: []padi.TerminalID{made.ID}},
+	}
+	if diff := cmp.Diff(want, trees); err != nil || diff != "" {
+		t.Errorf("listed: %v %s", err, diff)
+	}
+	remove := padi.RemoveWorktree{Repo: dir, Worktree: "topic", Force: true}
+	if _, err := w.RemoveWorktree(t.Context(), remove); !errors.Is(err, padi.ErrWorktreeBusy) || !strings.Contains(err.Error(), made.ID.Short()) {
+		t.Errorf("with a terminal in it: %v", err)
+	}
+	if _, err := w.Kill(t.Context(), made.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.RemoveWorktree(t.Context(), remove); err != nil {
+		t.Errorf("without one: %v", err)
+	}
+	for what, err := range map[string]error{
+		"worktrees": second(w.Worktrees(t.Context(), "rel")), "files": second(w.Files(t.Context(), padi.FilesRequest{Repo: "rel"})),
+		"file": second(w.File(t.Context(), padi.PathRequest{Repo: "."})), "status": second(w.GitStatus(t.Context(), padi.GitStatusRequest{})),
+	} {
+		if !errors.Is(err, kaval.ErrInvalid) {
+			t.Errorf("%s of a path that is not absolute gave %v", what, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
