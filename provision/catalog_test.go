@@ -334,8 +334,8 @@ func FuzzParseFacts(f *testing.F) {
 		in.serveLine()
 		in.rootLine(in.build.StorePath(in.storeDir()), testNonce)
 		for _, p := range facts.Places {
-			in.sendLine(testNonce, p.Dir, in.renameScript(), "1", true)
-			in.sendLine(testNonce, p.Dir, in.fixedScript("/nix/store/x"), "1", true)
+			(&sending{in: in, dir: p.Dir, last: in.renameScript(), crc: "1", packed: true}).line(testNonce)
+			(&sending{in: in, dir: p.Dir, last: in.fixedScript("/nix/store/x"), crc: "1", packed: true}).line(testNonce)
 		}
 	})
 }

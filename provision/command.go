@@ -19,10 +19,11 @@ type patience struct {
 	send   time.Duration // taking bytes
 	verify time.Duration // reading back, registering, going to the disk
 	end    time.Duration // ending, once it has said everything
-	stall  time.Duration // how long the host waits for bytes that do not come before it gives up by itself, whole seconds
+	stall  time.Duration // how long the host waits for bytes that do not come before it gives up by itself
+	idle   time.Duration // the same for a server, which nobody asks anything while another session verifies
 }
 
-var usualPatience = patience{quick: 30 * time.Second, send: 60 * time.Second, verify: 120 * time.Second, end: 2 * time.Second, stall: 90 * time.Second}
+var usualPatience = patience{quick: 30 * time.Second, send: 60 * time.Second, verify: 120 * time.Second, end: 2 * time.Second, stall: 90 * time.Second, idle: 150 * time.Second}
 
 // maxTalk bounds what a host may print beside our lines, and each of those.
 const maxTalk = 64 << 10

@@ -36,7 +36,7 @@ var forget = `set +f; LC_ALL=C; export LC_ALL; n=$(uname -n); ` +
 	`m builds; for d in "$h" "$r" "$v/builds" "$t/builds"; do case $d in "$v"/*|"$t"/*) own "${d%/builds}" || continue;; esac; if [ -d "$d" ]; then ` +
 	`for g in "$d"/* "$d"/.tmp-*; do if [ -d "$g" ]; then case ${g##*/} in .tmp-*) ` +
 	`q=${g##*/.tmp-}; if [ "${q#*-*-}" = "$n" ] && kill -0 "${q%%-*}" 2>/dev/null; then f used "$g"; else away "$g"; fi;; ` +
-	fmt.Sprintf(`*) if used "$g/bin/%s"; then f used "$g"; elif [ "$any" ] || here "$g"; then away "$g"; else f shared "$g"; fi;; esac; fi; done; fi; done; `, Program) +
+	fmt.Sprintf(`*) if used "$g/bin/%s"; then f used "$g"; elif [ "$any" ] || here "$g"; then away "$g"; else f shared "$g"; fi;; esac; fi; done; for g in "$d"/.part-*; do if [ -f "$g" ]; then away "$g"; fi; done; fi; done; `, Program) +
 	`m roots; S=${NIX_STORE_DIR:-/nix/store}; D=; for d in /nix/var/nix/profiles/default/bin /run/current-system/sw/bin "$H/.nix-profile/bin" "$H/.local/state/nix/profile/bin"; do ` +
 	`D="$D:$d"; done; PATH="$PATH$D"; ` +
 	`for d in "$H/.local/state/kolu/roots" "$v/roots"; do if [ -d "$d" ]; then for g in "$d"/*; do if [ -L "$g" ]; then to=$(readlink "$g"); ` +

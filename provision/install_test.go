@@ -117,7 +117,7 @@ func TestUploadThatStallsEndsByItself(t *testing.T) {
 	in.stall = glance
 	dir := filepath.Join(h.home(), "builds")
 	for _, packed := range []bool{false, true} {
-		p, err := h.Start(t.Context(), in.sendLine(testNonce, dir, in.renameScript(), "", packed))
+		p, err := h.Start(t.Context(), (&sending{in: in, dir: dir, last: in.renameScript(), packed: packed}).line(testNonce))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -407,7 +407,7 @@ func TestCksumIsThatOfPOSIX(t *testing.T) {
 			t.Fatal(err)
 		}
 		want, _, _ := strings.Cut(string(out), " ")
-		if got, err := cksum(file); err != nil || got != want {
+		if got, err := (Build{File: file}).cksum(int64(len(content))); err != nil || got != want {
 			t.Errorf("got %s, %v, want %s", got, err, want)
 		}
 	}

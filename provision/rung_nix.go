@@ -79,7 +79,7 @@ func (in *installer) serve(ctx context.Context, path string) (root string, err e
 }
 
 func (in *installer) serveLine() string {
-	return shLine(script(`LC_ALL=C`, `export LC_ALL`, `exec "`+in.facts.Nix.Dir+`/nix-store" --serve --write`))
+	return in.serving(`"` + in.facts.Nix.Dir + `/nix-store" --serve --write`)
 }
 
 func (in *installer) add(cmd *command, s *nix.Session, path string) error {

@@ -5,10 +5,12 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -53,17 +55,40 @@ func (in *installer) usable(p Place) *fault.Error {
 }
 
 // send brings the file over in one exec, has the host verify it, and runs last there, which ends by stating "placed". The tree then
-// stands in $T; $B is dir and $i the id.
+// stands in $T; $B is dir and $i the id. What a cut attempt left is gone on with, when its bytes are ours.
 func (in *installer) send(ctx context.Context, rung Rung, dir, last string) (placed string, err error) {
-	nonce, b := newNonce(), in.build
-	packed := b.Size > gzipAbove && in.facts.has("gzip")
-	crc := ""
+	s := &sending{in: in, rung: rung, dir: dir, last: last, packed: in.build.Size > gzipAbove && in.facts.has("gzip")}
 	if !in.facts.has("sha256sum") && !in.facts.has("shasum") && !in.facts.has("openssl") {
-		if crc, err = cksum(b.File); err != nil {
+		if s.crc, err = in.build.cksum(in.build.Size); err != nil {
 			return "", err
 		}
 	}
-	cmd, err := in.start(ctx, in.sendLine(nonce, dir, last, crc, packed), nonce)
+	placed, err = s.run(ctx)
+	if errors.Is(err, errOtherPart) {
+		s.fresh = true
+		placed, err = s.run(ctx)
+	}
+	return placed, err
+}
+
+// errOtherPart is the beginning of a file over there that is not the beginning of ours.
+var errOtherPart = errors.New("what an attempt left is damaged")
+
+// sending is one way of a file to a host.
+type sending struct {
+	in        *installer
+	rung      Rung
+	dir, last string
+	crc       string // of the whole, where the host has no better sum
+	packed    bool
+	fresh     bool  // what is there already is not used
+	from      int64 // so much is there already
+}
+
+func (s *sending) run(ctx context.Context) (placed string, err error) {
+	in, nonce := s.in, newNonce()
+	s.from = 0
+	cmd, err := in.start(ctx, s.line(nonce), nonce)
 	if err != nil {
 		return "", err
 	}
@@ -81,14 +106,19 @@ func (in *installer) send(ctx context.Context, rung Rung, dir, last string) (pla
 	for {
 		l, err := cmd.next()
 		if err != nil {
-			return "", in.sendFault(cmd, rung, dir, "cut", err)
+			return "", in.sendFault(cmd, s.rung, s.dir, "cut", err)
 		}
 		key, value, _ := strings.Cut(l.rest, " ")
 		switch {
+		case l.word == "fact" && key == "part":
+			if s.from, err = in.build.begins(value); err != nil {
+				cmd.finish()
+				return "", err
+			}
 		case l.word == "mark" && l.rest == "ready" && !feeding:
 			feeding = true
 			cmd.alive(cmd.send)
-			go func() { fed <- in.feed(cmd, packed) }()
+			go func() { fed <- s.feed(cmd) }()
 		case l.word == "mark" && l.rest == "got":
 			in.progress.tell(StageVerify, 0, 0)
 			cmd.alive(cmd.verify)
@@ -97,7 +127,7 @@ func (in *installer) send(ctx context.Context, rung Rung, dir, last string) (pla
 		case l.word == "fact" && key == "fail" && value == "exec" && arch != "":
 			return "", in.wrongArch(arch)
 		case l.word == "fact" && key == "fail":
-			return "", in.sendFault(cmd, rung, dir, value, errors.New("the host gave up at: "+fault.Printable(value, 100)))
+			return "", in.sendFault(cmd, s.rung, s.dir, value, errors.New("the host gave up at: "+fault.Printable(value, 100)))
 		case l.word == "fact" && key == "placed":
 			placed = value
 		case l.word == "end":
@@ -105,6 +135,26 @@ func (in *installer) send(ctx context.Context, rung Rung, dir, last string) (pla
 			return placed, in.landed(placed)
 		}
 	}
+}
+
+// begins takes "SIZE SUM" of a file over there and gives the size when our file begins with the same bytes, else errOtherPart.
+func (b Build) begins(part string) (int64, error) {
+	size, sum, _ := strings.Cut(part, " ")
+	n, err := strconv.ParseInt(size, 10, 64)
+	if err != nil || n < 1 || n >= b.Size {
+		return 0, errOtherPart
+	}
+	ours := b.sha256
+	if len(sum) != 2*sha256.Size {
+		ours = b.cksum
+	}
+	switch got, err := ours(n); {
+	case err != nil:
+		return 0, err
+	case got != sum:
+		return 0, errOtherPart
+	}
+	return n, nil
 }
 
 // landed refuses a place that no line of ours could name.
@@ -115,9 +165,9 @@ func (in *installer) landed(placed string) error {
 	return nil
 }
 
-// feed writes the file, packed or as it is. An error here shows up as what the host makes of the cut stream.
-func (in *installer) feed(cmd *command, packed bool) error {
-	stdin := cmd.proc.Stdin()
+// feed writes what is missing of the file, packed or as it is. An error here shows up as what the host makes of the cut stream.
+func (s *sending) feed(cmd *command) error {
+	in, stdin := s.in, cmd.proc.Stdin()
 	defer stdin.Close()
 	f, err := os.Open(in.build.File)
 	if err != nil {
@@ -125,8 +175,9 @@ func (in *installer) feed(cmd *command, packed bool) error {
 	}
 	defer f.Close()
 	out := &sent{moving: moving{w: stdin, cmd: cmd, may: cmd.send}, total: &in.sent}
-	read := &told{r: io.LimitReader(f, in.build.Size), tell: func(n int64) { in.progress.tell(StageSend, n, in.build.Size) }}
-	if !packed {
+	read := &told{r: io.NewSectionReader(f, s.from, in.build.Size-s.from), n: s.from,
+		tell: func(n int64) { in.progress.tell(StageSend, n, in.build.Size) }}
+	if !s.packed {
 		_, err = io.Copy(out, read)
 		return err
 	}
@@ -213,63 +264,6 @@ func containsAny(s string, texts ...string) bool {
 	return false
 }
 
-func (in *installer) sendLine(nonce, dir, last, crc string, packed bool) string {
-	b, unpack := in.build, `cat`
-	if packed {
-		unpack = `gzip -dc`
-	}
-	links := ""
-	for _, name := range Names {
-		if name != Program {
-			links += `ln -s ` + Program + ` "$T/bin/` + name + `" && `
-		}
-	}
-	return shLine(script(
-		setNonce(nonce), say, `LC_ALL=C`, `export LC_ALL`, `umask 077`,
-		`B="`+dir+`"`, `i=`+b.ID(), `h=$(uname -n)`, `U=$(id -u)`, `T=`,
-		`has(){ command -v "$1" >/dev/null 2>&1; }`,
-		`trap "" PIPE`, // with the client gone a word to it would end the shell before it has tidied up
-		`fail(){ if [ "$T" ]; then rm -rf "$T"; fi; f fail "$1"; exit 1; }`,
-		own,
-		`mkdir -p "$B" || fail mkdir`,
-		`case $B in /tmp/*|/var/tmp/*) own "${B%/builds}" || fail foreign;; esac`,
-		// what attempts that have ended left behind
-		`for d in "$B"/.tmp-*; do r=${d##*/.tmp-}; q=${r%%-*}; if [ -d "$d" ]; then `+
-			`if [ "${r#*-*-}" = "$h" ] && { kill -0 "$q" || false; } 2>/dev/null; then :; `+
-			`elif [ "${r#*-*-}" = "$h" ] || [ "$(find "$d" -prune -mtime +0 2>/dev/null)" ]; then rm -rf "$d"; fi; fi; done`,
-		`T="$B/.tmp-$$-`+nonce[:8]+`-$h"`, `mkdir "$T" "$T/bin" || fail mkdir`, `X="$T/bin/`+Program+`"`,
-		`m ready`, in.receive(unpack), `m got`,
-		`s=$(wc -c <"$X")`, `[ $s -eq `+fmt.Sprint(b.Size)+` ] || fail size`,
-		`w=`+b.SHA256, `g=`,
-		`if has sha256sum; then g=$(sha256sum <"$X"); elif has shasum; then g=$(shasum -a 256 <"$X"); `+
-			`elif has openssl; then g=$(openssl dgst -sha256 <"$X"); g=${g##* }; else g=$(cksum <"$X"); w=`+crc+`; fi`,
-		`[ "${g%% *}" = "$w" ] || fail sum`,
-		`chmod 755 "$X" || fail write`, links+`: || fail write`, last,
-		`echo "@kolu $N end"`,
-	))
-}
-
-// receive writes stdin to $X. It gives up when the file does not grow for a while: a link may end without the end of stdin, since a
-// master of OpenSSH forgets the sessions of a client that was killed while it had something for it.
-func (in *installer) receive(unpack string) string {
-	return script(
-		`D="$"`, `: >"$T/pid"`,
-		fmt.Sprintf(`(l=-; q=0; while sleep %d && kill -0 $$ && p=$(cat "$T/pid"); do n=$(wc -c <"$X"); `+
-			`if [ "$n" = "$l" ]; then q=$((q+1)); else q=0; l=$n; fi; if [ $q -ge %d ] && [ "$p" ]; then kill $p; fi; done) </dev/null >/dev/null 2>&1 &`+
-			`/bin/sh -c "echo $D$D >&4; exec `+unpack+` 4>&-" 4>"$T/pid" >"$X" || fail write`, int(glance.Seconds()), in.stall/glance),
-		`rm -f "$T/pid"`,
-	)
-}
-
-// glance is how often the host looks whether the file grows.
-const glance = 2 * time.Second
-
-// runs runs an executable once. One that is for another processor than the host's own programs is not even tried, since some shells
-// would take it for a script; then the fact arch says what those are for. Only 64 bit programs are judged so.
-const runs = `mach(){ set -- $(od -An -tx1 -j4 -N16 "$1" 2>/dev/null); if [ "$1" = 02 ]; then echo "${15}${16}"; fi; }; ` +
-	`runs(){ a=$(mach /bin/sh); c=$(mach "$1"); if [ "$a" ] && [ "$c" ]; then if [ "$a" = "$c" ]; then :; else f arch "$a"; return 1; fi; fi; ` +
-	`"$1" --version >/dev/null </dev/null; }`
-
 // machines are the processors of ELF files, in the bytes of the file.
 var machines = map[string]string{"3e00": "x86_64", "b700": "aarch64", "f300": "riscv64", "1500": "ppc64", "0015": "ppc64", "0016": "s390x"}
 
@@ -280,28 +274,3 @@ func (in *installer) wrongArch(machine string) *fault.Error {
 			in.facts.OS, in.facts.Arch, cmp.Or(machines[machine], "another processor"), in.build.System),
 		Remedy: "see which uname that is, with: ssh HOST 'uname -sm; command -v uname'"}
 }
-
-// keepDays is how long a build that nobody runs is kept.
-const keepDays = 30
-
-// renameScript ends an upload: the file is run once, goes to the disk, and the whole directory gets its name in one step. Where
-// somebody else was quicker, mv puts it inside theirs, from where it is removed.
-func (in *installer) renameScript() string {
-	return script(
-		runs, `runs "$X" || fail exec`,
-		`if [ "$h" ] && has sync; then sync "$X" 2>/dev/null; fi`,
-		`ok(){ [ -x "$1/bin/`+lastName+`" ] && [ "$(wc -c <"$1/bin/`+Program+`" 2>/dev/null)" -eq $s ] 2>/dev/null; }`,
-		`t=${T##*/}`, `if ok "$B/$i"; then rm -rf "$T"; else `+
-			`if [ -e "$B/$i" ]; then mv "$B/$i" "$B/$t-old" && rm -rf "$B/$t-old"; fi; `+
-			`mv "$T" "$B/$i" || fail write; rm -rf "$B/$i/$t"; fi`,
-		`ok "$B/$i" || fail write`, `f placed "$B/$i"`, prune,
-	)
-}
-
-// prune removes builds that were placed long ago and that nothing runs. It does so only on file systems that belong to this
-// machine alone, and where it can see what programs run; else it leaves everything. Programs are told apart by inode, so no
-// link on the way to a build hides that it runs.
-var prune = fmt.Sprintf(`used(){ for e in /proc/[0-9]*/exe; do if [ "$e" -ef "$1" ]; then return 0; fi; done; return 1; }; `+
-	`y=$(stat -f -c %%T "$B" 2>/dev/null); case $y in ext2/ext3|xfs|btrfs|zfs|tmpfs|f2fs) `+
-	`if [ /proc/$$/exe -ef /proc/self/exe ]; then for d in "$B"/*; do if [ "$d" = "$B/$i" ] || used "$d/bin/%[1]s"; then continue; fi; `+
-	`if [ -x "$d/bin/%[1]s" ] && [ "$(find "$d" -prune -mtime +%[2]d 2>/dev/null)" ]; then rm -rf "$d"; fi; done; fi;; esac`, Program, keepDays)

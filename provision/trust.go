@@ -14,7 +14,7 @@ func AskTrust(ctx context.Context, r Runner, f Facts) (trusted, known bool, err 
 		return false, false, errors.New("the host has no Nix")
 	}
 	in := &installer{run: r, facts: f, patience: usualPatience}
-	cmd, err := in.start(ctx, shLine(script(`LC_ALL=C`, `export LC_ALL`, `exec "`+f.Nix.Dir+`/nix-daemon" --stdio`)), newNonce())
+	cmd, err := in.start(ctx, in.serving(`"`+f.Nix.Dir+`/nix-daemon" --stdio`), newNonce())
 	if err != nil {
 		return false, false, err
 	}

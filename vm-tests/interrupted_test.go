@@ -27,14 +27,24 @@ func TestKilledInTheMiddleOfAnUpload(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- cmd.Wait() }()
 				most := int64(i+1) * 550_000 // what travels is packed: about 6.7 MB
+				if tt.kind == "nonix" {      // goes on where the one before was killed
+					most = 550_000
+				}
+				whole := false
 				until(t, "bytes on the wire", func() bool {
 					select {
 					case err := <-ended:
+						if whole = err == nil && tt.kind == "nonix" && i > 2; whole {
+							return true
+						}
 						t.Fatalf("the client ended (%v) after %d bytes, before it could be killed", err, b.sent(t, host)-start)
 					default:
 					}
 					return b.sent(t, host)-start > most
 				})
+				if whole {
+					break
+				}
 				if err := cmd.Process.Kill(); err != nil {
 					t.Fatal(err)
 				}
@@ -60,6 +70,41 @@ func TestKilledInTheMiddleOfAnUpload(t *testing.T) {
 				return b.in(t, host, "find /home /var/tmp /tmp -name '*.tmp*' -size +100k 2>/dev/null || true") == ""
 			})
 		})
+	}
+}
+
+// TestKilledUploadIsResumed kills the client when most of the build is over there, and counts the bytes of the next verb.
+func TestKilledUploadIsResumed(t *testing.T) {
+	s := setup(t)
+	b := s.needBed(t)
+	host := s.host(t, "nonix+dropbear", 0) + "-guest"
+	name, _, _ := strings.Cut(host, "-")
+	c := newClient(t)
+	b.do(t, "rate", name, "60")
+	defer b.do(t, "heal", name)
+	verb := []string{"status", "--host", host, "--ssh", "native"}
+	start := b.sent(t, name)
+	cmd := c.command(t.Context(), "padi-tui", verb...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "most of the bytes on the wire", func() bool { return b.sent(t, name)-start > 4_000_000 })
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	until(t, "the part to be put away", func() bool {
+		return b.in(t, name, "ls /home/guest/.local/share/kolu/builds/.part-* 2>/dev/null || true") != ""
+	})
+	before := b.sent(t, name)
+	c.ok("padi-tui", verb...)
+	first, second := before-start, b.sent(t, name)-before
+	t.Logf("%d bytes went over until the kill, then %d", first, second)
+	if second > 4_000_000 {
+		t.Errorf("the second try sent %d bytes after %d", second, first)
+	}
+	if got := b.in(t, name, "ls -A /home/guest/.local/share/kolu/builds"); strings.Contains(got, ".part") || strings.Contains(got, ".tmp") {
+		t.Errorf("left: %s", got)
 	}
 }
 
