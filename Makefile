@@ -1,5 +1,5 @@
 # The everyday commands. ./test has the steps; this file only names them.
-.PHONY: build agents check test e2e bench vendor-hash
+.PHONY: build agents check test e2e chaos bench vendor-hash
 
 build: ## dist/bin: kolu for this machine, with its other names beside it
 	mkdir -p dist/bin
@@ -17,6 +17,9 @@ test: ## everything
 
 e2e: ## only the tests that need hosts
 	./test packages e2e
+
+chaos: ## five minutes of cut links under attaches, a watch and a driver
+	KOLU_CHAOS=5m go test -count=1 -timeout 20m -v -run TestChaos ./vm-tests
 
 bench: ## whole commands as ratios
 	go run ./bench

@@ -80,17 +80,14 @@ func runAttach(ctx context.Context, t *tree, word string, escape byte) (err erro
 	if err != nil {
 		return err
 	}
-	c, err := t.connect(ctx, t.env, ep, false)
-	if err != nil {
+	s := &session{t: t, ep: ep, tty: screen, stderr: t.env.Stderr}
+	if s.c, err = s.connect(ctx); err != nil {
 		return err
 	}
-	target, err := t.resolve(ctx, c, ep, query)
-	if err != nil {
-		c.Close()
-		return err
-	}
-	s := &session{t: t, ep: ep, c: c, tty: screen, target: target}
 	defer s.closeClient()
+	if s.target, err = t.resolve(ctx, s.c, ep, query); err != nil {
+		return err
+	}
 	code, err := s.inRawMode(ctx, escape)
 	return s.farewell(ctx, code, err)
 }

@@ -100,6 +100,14 @@ func (s *syncBuffer) String() string {
 
 func attach(t *testing.T, h *clitest.Host, args ...string) *user {
 	t.Helper()
+	return attachOver(t, func(*cli.Env) (*client.KavalClient, error) {
+		return client.NewKaval(h, daemon.Hello{}, client.Where{}, func() error { return nil }), nil
+	}, args...)
+}
+
+// attachOver is attach with a client that a test makes.
+func attachOver(t *testing.T, dial func(*cli.Env) (*client.KavalClient, error), args ...string) *user {
+	t.Helper()
 	master, tty, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -120,8 +128,8 @@ func attach(t *testing.T, h *clitest.Host, args ...string) *user {
 	})
 	env, _, stderr := clitest.Env("kaval-tui", environ, append([]string{"attach", "aa"}, args...)...)
 	env.Stdin, env.Stdout, u.stderr = tty, tty, stderr
-	connect := func(context.Context, *cli.Env, client.Endpoint, bool) (*client.KavalClient, error) {
-		return client.NewKaval(h, daemon.Hello{}, client.Where{}, func() error { return nil }), nil
+	connect := func(_ context.Context, env *cli.Env, _ client.Endpoint, _ bool) (*client.KavalClient, error) {
+		return dial(env)
 	}
 	var running sync.WaitGroup
 	running.Go(func() { u.code <- cli.Main(func(e *cli.Env) *cobra.Command { return NewWith(e, connect) }, env) })
@@ -365,4 +373,37 @@ func TestAttachNotFound(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("attach does not end")
 	}
+}
+
+// redrawn is an attachment that outlives its line, and counts how often it was asked for a fresh snapshot.
+type redrawn struct {
+	*attachment
+	asked chan struct{}
+}
+
+func (a redrawn) Redraw() { a.asked <- struct{}{} }
+
+// TestWhatIsSaidOfTheLineIsDrawnOver says something of the line while the terminal is raw: it begins at the left of a line of its
+// own, and the screen is asked for anew, since it has drawn over the program's.
+func TestWhatIsSaidOfTheLineIsDrawnOver(t *testing.T) {
+	a := redrawn{newAttachment(nil, snapshot("hello", 5)), make(chan struct{}, 8)}
+	h := fakeHost()
+	h.Attachments = []kaval.Attachment{a}
+	said := make(chan io.Writer, 1)
+	u := attachOver(t, func(env *cli.Env) (*client.KavalClient, error) {
+		said <- env.Stderr
+		return client.NewKaval(h, daemon.Hello{}, client.Where{}, func() error { return nil }), nil
+	})
+	u.sees("hello")
+	if _, err := io.WriteString(<-said, "— h: the line was lost\n"); err != nil {
+		t.Fatal(err)
+	}
+	u.sees("\r\n— h: the line was lost\r\n")
+	select {
+	case <-a.asked:
+	case <-time.After(patience):
+		t.Error("the screen is not drawn anew")
+	}
+	a.frames <- kaval.Frame{Kind: kaval.FrameExit}
+	u.ends(0, "exited")
 }

@@ -27,10 +27,11 @@ type lasting struct {
 	life  context.Context
 	end   context.CancelFunc
 
-	redraw atomic.Bool
-	turn   sync.Mutex // of Next
-	over   error      // with turn: what Next gives from now on
-	at     *int64     // with turn: the offset after what Next gave
+	redraw atomic.Int64 // how often it was asked for
+	turn   sync.Mutex   // of Next
+	drawn  int64        // with turn: the redraw that the line there is began with
+	over   error        // with turn: what Next gives from now on
+	at     *int64       // with turn: the offset after what Next gave
 
 	mu   sync.Mutex
 	on   *attachment // nil between two lines
@@ -60,7 +61,8 @@ func (l *lasting) connect(ctx context.Context) error {
 		if size != nil {
 			req.Size = *size
 		}
-		if l.redraw.Swap(false) {
+		redraw := l.redraw.Load()
+		if redraw != l.drawn {
 			req.From = nil
 		}
 		a, err := l.c.attach(ctx, l.id, req, l.input)
@@ -70,7 +72,7 @@ func (l *lasting) connect(ctx context.Context) error {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.on = a
+		l.on, l.drawn = a, redraw
 		if l.size == size {
 			l.size = nil
 		}
@@ -79,7 +81,7 @@ func (l *lasting) connect(ctx context.Context) error {
 }
 
 // Redraw makes the next line begin with a fresh snapshot, for a caller who has drawn over the screen.
-func (l *lasting) Redraw() { l.redraw.Store(true) }
+func (l *lasting) Redraw() { l.redraw.Add(1) }
 
 func (l *lasting) Next(ctx context.Context) (kaval.Frame, error) {
 	l.turn.Lock()
