@@ -104,6 +104,16 @@ func TestWhichPadi(t *testing.T) {
 	if got, err := w.reached(Endpoint{}); got != "a" {
 		t.Errorf("the only one: reached %q, %v", got, err)
 	}
+	env := w.env(daemon.StateRootVar + "=" + w.root("b"))
+	if c, err := Padi(t.Context(), env, Endpoint{}); err != nil {
+		t.Error(err)
+	} else {
+		c.Close()
+	}
+	want := "— this is the padi of " + w.root("a") + ", the only one that runs; --state-root " + w.root("b") + " names yours\n"
+	if got := env.Stderr.(interface{ String() string }).String(); got != want {
+		t.Errorf("another root's: said %q, want %q", got, want)
+	}
 	w.serve(daemon.Padi, w.root("b"), padi.Contract)
 	for name, tt := range map[string]struct {
 		ep   Endpoint

@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"kolu/cli"
 	"kolu/daemon"
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
+	"kolu/internal/shellquote"
 	"kolu/provision"
 )
 
@@ -63,21 +65,53 @@ func reach(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind, sta
 }
 
 func reachHere(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind, start bool) (line, error) {
-	found, err := daemon.Find(kind, daemon.Want{Socket: ep.Socket, StateRoot: ep.StateRoot, Getenv: env.Getenv})
-	if missing, ok := errors.AsType[*daemon.NotRunningError](err); ok && start {
-		return startHere(ctx, env, missing.Home, kind)
+	l, found, err := findHere(ctx, env, ep, kind, start)
+	name := kind.SocketVar()
+	named := ep.Socket != "" || ep.StateRoot == "" && env.Getenv(name) != ""
+	if !named && nobody(err) { // it ended after it was found, or begins just now
+		before := found
+		if l, found, err = findHere(ctx, env, ep, kind, start); nobody(err) && found.Socket == before.Socket && kind == daemon.Padi && start {
+			return startHere(ctx, env, found.Home, kind)
+		}
 	}
-	if _, ok := errors.AsType[*daemon.NotRunningError](err); ok {
-		return line{}, fmt.Errorf("%w — %s", err, advice(kind))
-	}
-	if err != nil {
-		return line{}, err
-	}
-	l, err := greet(ctx, env, daemon.Unix(found.Socket), Where{Socket: found.Socket})
-	if name := kind.SocketVar(); err != nil && ep.Socket == "" && ep.StateRoot == "" && env.Getenv(name) != "" {
+	if err != nil && named && ep.Socket == "" {
 		err = fmt.Errorf("%w ($%s names it; unset that to look for the daemon that runs)", err, name)
 	}
+	if err == nil && !named && ep.StateRoot == "" {
+		noteRoot(env, found)
+	}
 	return l, err
+}
+
+// findHere finds the daemon that is meant and greets it, or starts one where none runs.
+func findHere(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind, start bool) (line, daemon.Found, error) {
+	found, err := daemon.Find(kind, daemon.Want{Socket: ep.Socket, StateRoot: ep.StateRoot, Getenv: env.Getenv})
+	missing, none := errors.AsType[*daemon.NotRunningError](err)
+	switch {
+	case none && start:
+		l, err := startHere(ctx, env, missing.Home, kind)
+		return l, found, err
+	case none:
+		return line{}, found, fmt.Errorf("%w — %s", err, advice(kind))
+	case err != nil:
+		return line{}, found, err
+	}
+	l, err := greet(ctx, env, daemon.Unix(found.Socket), Where{Socket: found.Socket})
+	return l, found, err
+}
+
+// nobody reports that nobody listens where a daemon was found.
+func nobody(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
+}
+
+// noteRoot says when the only daemon that runs is that of another state root than the environment names.
+func noteRoot(env *cli.Env, found daemon.Found) {
+	root, err := daemon.StateRoot(env.Getenv)
+	if err == nil && found.StateRoot != "" && found.StateRoot != root {
+		fmt.Fprintf(env.Stderr, "— this is the %s of %s, the only one that runs; --state-root %s names yours\n",
+			found.Home.Kind.Name, cli.Clean(found.StateRoot), shellquote.Join([]string{root}))
+	}
 }
 
 func advice(kind daemon.Kind) string {

@@ -176,6 +176,7 @@ func (h *Host) Watch(context.Context) iter.Seq2[kaval.Event, error] {
 
 // Workspace is a padi in memory.
 type Workspace struct {
+	KavalIs padi.KavalStatus
 	Shared
 	Records  []padi.Record
 	Created  []padi.CreateRequest
@@ -255,7 +256,10 @@ func (w *Workspace) Watch(ctx context.Context) iter.Seq2[padi.Event, error] {
 	}
 }
 
-// Kaval gives a kaval that is well.
+// Kaval gives KavalIs, else a kaval that is well.
 func (w *Workspace) Kaval(context.Context) (padi.KavalStatus, error) {
+	if w.KavalIs.State != "" {
+		return w.KavalIs, nil
+	}
 	return padi.KavalStatus{State: "connected", Socket: "/run/kaval/pty-host.sock"}, nil
 }

@@ -165,6 +165,11 @@ cccccccc  —                #9 merged ✗     —                 nvim        �
 	if diff := cmp.Diff(fakePadi().Records, got); diff != "" {
 		t.Errorf("the records are not whole, or not in registry order: %s", diff)
 	}
+	ws = fakePadi()
+	ws.KavalIs = padi.KavalStatus{State: "degraded", Detail: "connection refused"}
+	if r := run(t, ws, "status"); r.Code != 0 || r.Stderr != "— kaval is degraded (connection refused): its terminals are shown as they were last known\n" || !strings.Contains(r.Stdout, "aaaaaaaa") {
+		t.Errorf("a kaval that is down: %v", r)
+	}
 	if r := run(t, &clitest.Workspace{Err: errors.New("the line broke")}, "status"); r.Code != 1 || r.Stdout != "" {
 		t.Errorf("a failed read printed something: %v", r)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -28,24 +29,59 @@ the rows of a host are printed as soon as it answers.`,
 			if f.flags.Several() {
 				return f.statusMany(cmd.Context(), asJSON)
 			}
-			records, err := f.records(cmd.Context())
+			view, err := f.look(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return printStatus(f.env.Stdout, records, asJSON)
+			f.noteKaval("", view.kaval)
+			return printStatus(f.env.Stdout, view.records, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array of the whole records, of several hosts each with its host")
 	return cmd
 }
 
-// records reads the roster and lets the line go before anything is printed.
-func (f *Face) records(ctx context.Context) (records []padi.Record, err error) {
+// view is what a padi shows at one moment.
+type view struct {
+	records []padi.Record
+	kaval   padi.KavalStatus // zero where it is not known
+}
+
+// look reads the roster and lets the line go before anything is printed.
+func (f *Face) look(ctx context.Context) (v view, err error) {
 	err = f.With(ctx, func(c *client.PadiClient, _ client.Endpoint) error {
-		records, err = c.Terminals(ctx)
+		v, err = viewOf(ctx, c)
 		return err
 	})
-	return records, err
+	return v, err
+}
+
+// viewOf asks both questions at once.
+func viewOf(ctx context.Context, c *client.PadiClient) (v view, err error) {
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		if k, err := c.Kaval(ctx); err == nil { // the rows say what matters
+			v.kaval = k
+		}
+	})
+	v.records, err = c.Terminals(ctx)
+	asking.Wait()
+	return v, err
+}
+
+// noteKaval says that the rows of a host, or of this machine, are as they were when its kaval was last heard of.
+func (f *Face) noteKaval(host string, k padi.KavalStatus) {
+	if k.State == "" || k.State == "connected" || k.State == "connecting" {
+		return
+	}
+	if host != "" {
+		host = host + ": "
+	}
+	why := ""
+	if k.Detail != "" {
+		why = " (" + k.Detail + ")"
+	}
+	f.note("%s", cli.Clean(fmt.Sprintf("%skaval is %s%s: its terminals are shown as they were last known", host, k.State, why)))
 }
 
 func printStatus(w io.Writer, records []padi.Record, asJSON bool) error {

@@ -34,13 +34,16 @@ func (f *Face) statusMany(ctx context.Context, asJSON bool) error {
 	table := newHostTable(f.env.Stdout, hosts)
 	var mu sync.Mutex
 	got := map[int][]padi.Record{}
+	kavals := map[int]padi.KavalStatus{}
 	outcomes := hosts.Ask(ctx, f.env, f.connect, func(ctx context.Context, c *client.PadiClient, t *client.Turn) error {
-		records, err := c.Terminals(ctx)
+		v, err := viewOf(ctx, c)
 		if err != nil {
 			return err
 		}
+		records := v.records
 		mu.Lock()
 		defer mu.Unlock()
+		kavals[t.Index()] = v.kaval
 		got[t.Index()] = records
 		if asJSON {
 			return nil
@@ -49,6 +52,11 @@ func (f *Face) statusMany(ctx context.Context, asJSON bool) error {
 	})
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	for _, o := range outcomes {
+		if !o.Same {
+			f.noteKaval(o.Host.Name, kavals[o.Asked])
+		}
 	}
 	if asJSON {
 		if err := drive.WriteJSON(f.env.Stdout, hostRecords(outcomes, got)); err != nil {
