@@ -25,6 +25,7 @@ type client struct {
 	s      *suite
 	home   string
 	env    []string
+	bin    string // its programs
 	config string // of its ssh
 	calls  string // one line for each ssh process
 }
@@ -38,7 +39,7 @@ func newClient(t *testing.T, sshOptions ...string) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &client{t: t, s: s, home: home, calls: filepath.Join(home, "ssh-calls")}
+	c := &client{t: t, s: s, home: home, bin: s.bin, calls: filepath.Join(home, "ssh-calls")}
 	tools := filepath.Join(home, "tools")
 	for _, dir := range []string{tools, filepath.Join(home, "run")} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -90,7 +91,7 @@ func (c *client) command(ctx context.Context, name string, args ...string) *exec
 	}
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
-		path = filepath.Join(c.s.bin, name)
+		path = filepath.Join(c.bin, name)
 	}
 	cmd := exec.CommandContext(ctx, path, argv[1:]...)
 	cmd.Env = c.env

@@ -3,9 +3,11 @@ package client
 import (
 	"fmt"
 
+	"kolu/cli"
 	"kolu/daemon"
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
+	"kolu/internal/version"
 )
 
 // Where says what was reached and how.
@@ -50,6 +52,20 @@ func (c *PadiClient) Agents() (padi.AgentKeeper, error) {
 
 // Close ends the connection. The daemon and its terminals stay.
 func (c *PadiClient) Close() error { return c.end() }
+
+// Skew says that the daemon is another build than this program, in a line for people; "" where it is the same. Nothing is wrong
+// with that: a daemon outlives the programs that speak to it, and only an upgrade that was asked for changes it.
+func (w Where) Skew(h daemon.Hello) string {
+	ours := version.BuildID()
+	if h.Build == ours || h.Build == "" {
+		return ""
+	}
+	at := "here"
+	if w.Host != "" {
+		at = "at " + w.Host
+	}
+	return cli.Clean(fmt.Sprintf("the %s %s is build %.12s, this is build %.12s; both speak contract %s", h.Daemon, at, h.Build, ours, h.Contract))
+}
 
 // KavalClient is a connected kaval.
 type KavalClient struct {

@@ -14,8 +14,10 @@ import (
 
 // The bounds of calls. A wait is bounded by its own timeout and some grace for the line.
 const (
-	callBound   = 30 * time.Second
-	createBound = 2 * time.Minute // a worktree of a large repository takes its time
+	callBound = 30 * time.Second
+	// changeBound is longer than a line to a host that comes and goes is away between two tries (fleet): who changed something and
+	// is told that nobody knows whether it happened cannot just ask again. A worktree of a large repository takes its time too.
+	changeBound = 2 * time.Minute
 	// defaultWaitMS is under what most clients allow a tool call.
 	defaultWaitMS = 60_000
 	waitGrace     = 20 * time.Second

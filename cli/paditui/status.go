@@ -33,7 +33,7 @@ the rows of a host are printed as soon as it answers.`,
 			if err != nil {
 				return err
 			}
-			f.noteKaval("", view.kaval)
+			f.notes("", view)
 			return printStatus(f.env.Stdout, view.records, asJSON)
 		},
 	}
@@ -45,6 +45,7 @@ the rows of a host are printed as soon as it answers.`,
 type view struct {
 	records []padi.Record
 	kaval   padi.KavalStatus // zero where it is not known
+	skew    string           // that padi is another build
 }
 
 // look reads the roster and lets the line go before anything is printed.
@@ -58,6 +59,7 @@ func (f *Face) look(ctx context.Context) (v view, err error) {
 
 // viewOf asks both questions at once.
 func viewOf(ctx context.Context, c *client.PadiClient) (v view, err error) {
+	v.skew = c.Where.Skew(c.Hello)
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		if k, err := c.Kaval(ctx); err == nil { // the rows say what matters
@@ -67,6 +69,14 @@ func viewOf(ctx context.Context, c *client.PadiClient) (v view, err error) {
 	v.records, err = c.Terminals(ctx)
 	asking.Wait()
 	return v, err
+}
+
+// notes says what a reader of the rows of a host, or of this machine, should know.
+func (f *Face) notes(host string, v view) {
+	if v.skew != "" {
+		f.note("%s", v.skew)
+	}
+	f.noteKaval(host, v.kaval)
 }
 
 // noteKaval says that the rows of a host, or of this machine, are as they were when its kaval was last heard of.

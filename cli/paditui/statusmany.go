@@ -34,7 +34,7 @@ func (f *Face) statusMany(ctx context.Context, asJSON bool) error {
 	table := newHostTable(f.env.Stdout, hosts)
 	var mu sync.Mutex
 	got := map[int][]padi.Record{}
-	kavals := map[int]padi.KavalStatus{}
+	views := map[int]view{}
 	outcomes := hosts.Ask(ctx, f.env, f.connect, func(ctx context.Context, c *client.PadiClient, t *client.Turn) error {
 		v, err := viewOf(ctx, c)
 		if err != nil {
@@ -43,7 +43,7 @@ func (f *Face) statusMany(ctx context.Context, asJSON bool) error {
 		records := v.records
 		mu.Lock()
 		defer mu.Unlock()
-		kavals[t.Index()] = v.kaval
+		views[t.Index()] = v
 		got[t.Index()] = records
 		if asJSON {
 			return nil
@@ -55,7 +55,7 @@ func (f *Face) statusMany(ctx context.Context, asJSON bool) error {
 	}
 	for _, o := range outcomes {
 		if !o.Same {
-			f.noteKaval(o.Host.Name, kavals[o.Asked])
+			f.notes(o.Host.Name, views[o.Asked])
 		}
 	}
 	if asJSON {

@@ -14,6 +14,7 @@ import (
 	"kolu/daemon/padi/padirpc"
 	"kolu/fleet"
 	"kolu/internal/fault"
+	"kolu/internal/version"
 	"kolu/provision"
 )
 
@@ -146,6 +147,9 @@ func (k known) speaks(s *Step) {
 	ours := padi.Contract
 	if k.Kind == daemon.Kaval.Name {
 		ours = kaval.Contract
+	}
+	if build := version.BuildID(); k.hello.Build != build {
+		s.Detail += fmt.Sprintf("; this client is build %.12s", build)
 	}
 	if !kaval.Compatible(k.hello.Contract, ours) {
 		s.Status, s.Code = Fail, fault.Contract
