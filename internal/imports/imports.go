@@ -37,11 +37,12 @@ var MayImport = map[string][]string{
 	"daemon/kaval/ptyhost":   {"daemon/kaval", "daemon/kaval/pty", "daemon/kaval/vt"},
 	"daemon/kaval/pty":       {},
 	"daemon/kaval/vt":        {},
-	"daemon/kaval/kavalrpc":  {"daemon", "daemon/kaval"}, // so any Host can be served
+	"daemon/call":            {"daemon"},                                // the near end of a wire, whosever it is
+	"daemon/kaval/kavalrpc":  {"daemon", "daemon/call", "daemon/kaval"}, // so any Host can be served
 	"daemon/kaval/kavaltest": {"daemon/kaval"},
 	"daemon/padi":            {"daemon/kaval"},
 	"daemon/padi/workspace":  {"daemon/kaval", "daemon/padi", "daemon/padi/*", "daemon/padi/agents/submit"}, // is given a kaval.Host
-	"daemon/padi/padirpc":    {"daemon", "daemon/kaval", "daemon/padi"},
+	"daemon/padi/padirpc":    {"daemon", "daemon/call", "daemon/kaval", "daemon/padi"},
 	"daemon/padi/paditest":   {"daemon/kaval", "daemon/padi"},
 	"daemon/padi/supervise":  {"daemon", "daemon/kaval", "daemon/padi"},
 	"daemon/padi/repo":       {"daemon/kaval", "daemon/padi"},

@@ -14,12 +14,13 @@ import (
 	"github.com/coder/websocket"
 
 	"kolu/daemon"
+	"kolu/daemon/call"
 	"kolu/daemon/kaval"
 )
 
 // Attach opens an attachment on a connection of its own. Over a daemon.Redialer it outlives its line: see lasting.
 func (c *Client) Attach(ctx context.Context, id kaval.TerminalID, req kaval.AttachRequest) (kaval.Attachment, error) {
-	if _, ok := c.dialer.(daemon.Redialer); ok {
+	if c.calls.Lasting() {
 		return c.attachLasting(ctx, id, req)
 	}
 	a, err := c.attach(ctx, id, req, nil)
@@ -35,15 +36,15 @@ func (c *Client) attach(ctx context.Context, id kaval.TerminalID, req kaval.Atta
 	if err != nil {
 		return nil, err
 	}
-	q := url.Values{}
-	setNumber(q, "cols", int64(req.Size.Cols))
-	setNumber(q, "rows", int64(req.Size.Rows))
-	setOptional(q, "from", req.From)
+	q := call.Query{}
+	q.Number("cols", int64(req.Size.Cols))
+	q.Number("rows", int64(req.Size.Rows))
+	q.Optional("from", req.From)
 	if input != nil {
-		q.Set("input", input.key)
+		q.Text("input", input.key)
 	}
-	client := daemon.HTTPClient(c.dialer)
-	conn, resp, err := websocket.Dial(ctx, "ws://kaval"+path+"?"+q.Encode(), &websocket.DialOptions{HTTPClient: client})
+	client := daemon.HTTPClient(c.calls.Dialer)
+	conn, resp, err := websocket.Dial(ctx, "ws://kaval"+path+"?"+url.Values(q).Encode(), &websocket.DialOptions{HTTPClient: client})
 	if err != nil {
 		client.CloseIdleConnections()
 		return nil, attachError(ctx, resp, err)
@@ -68,7 +69,7 @@ func attachError(ctx context.Context, resp *http.Response, err error) error {
 	if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols && resp.Body != nil {
 		return kaval.FromCode(daemon.ReadProblem(resp))
 	}
-	return &lineBroke{fmt.Errorf("attach: %w", daemon.Unwrapped(rootURL(err)))}
+	return &call.Broken{Err: fmt.Errorf("attach: %w", daemon.Unwrapped(rootURL(err)))}
 }
 
 // rootURL finds the error of the HTTP client within that of the WebSocket library, whose sentence repeats the URL.
@@ -144,7 +145,7 @@ func (a *attachment) endOf(err error) error {
 			return kaval.FromCode(code, detail)
 		}
 	}
-	return &lineBroke{fmt.Errorf("attach: the line broke: %w", lineError(err))}
+	return &call.Broken{Err: fmt.Errorf("attach: the line broke: %w", call.LineError(err))}
 }
 
 func (a *attachment) Next(ctx context.Context) (kaval.Frame, error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kolu/daemon"
+	"kolu/daemon/call"
 	"kolu/daemon/kaval"
 )
 
@@ -53,7 +54,7 @@ func (c *Client) attachLasting(ctx context.Context, id kaval.TerminalID, req kav
 
 // connect attaches over the next line. turn is held, or nobody else has l.
 func (l *lasting) connect(ctx context.Context) error {
-	return daemon.Retry(ctx, l.c.dialer, 1, func(ctx context.Context) (bool, error) {
+	return daemon.Retry(ctx, l.c.calls.Dialer, 1, func(ctx context.Context) (bool, error) {
 		l.mu.Lock()
 		size := l.size
 		l.mu.Unlock()
@@ -67,8 +68,7 @@ func (l *lasting) connect(ctx context.Context) error {
 		}
 		a, err := l.c.attach(ctx, l.id, req, l.input)
 		if err != nil {
-			_, broken := errors.AsType[*lineBroke](err)
-			return !broken, err
+			return !call.Broke(err), err
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -104,7 +104,7 @@ func (l *lasting) Next(ctx context.Context) (kaval.Frame, error) {
 		case ctx.Err() != nil:
 			return kaval.Frame{}, err
 		}
-		if _, broken := errors.AsType[*lineBroke](err); !broken && !errors.Is(err, kaval.ErrClosing) {
+		if !call.Broke(err) && !errors.Is(err, kaval.ErrClosing) {
 			l.over = err
 			break
 		}
@@ -126,7 +126,7 @@ func (l *lasting) next(ctx context.Context) (kaval.Frame, error) {
 	case l.at != nil && (errors.Is(err, kaval.ErrGone) || errors.Is(err, kaval.ErrNoTerminal)):
 		return l.exit(ctx, err)
 	case err != nil:
-		if _, broken := errors.AsType[*lineBroke](err); broken {
+		if call.Broke(err) {
 			err = errors.Unwrap(err) // daemon.Retry has given up
 		}
 		return kaval.Frame{}, err

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"kolu/daemon"
+	"kolu/daemon/call"
 	"kolu/daemon/kaval"
 )
 
@@ -24,7 +25,7 @@ func (c *Client) Upgrade(ctx context.Context, executable string) (up kaval.Upgra
 	if err != nil {
 		return up, err
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.calls.HTTP.Do(req)
 	if err != nil {
 		return up, errors.Join(ctx.Err(), daemon.Unwrapped(err))
 	}
@@ -37,7 +38,7 @@ func (c *Client) Upgrade(ctx context.Context, executable string) (up kaval.Upgra
 		return up, kaval.FromCode(daemon.ReadProblem(resp))
 	}
 	if err := daemon.ReadJSON(resp.Body, &up); err != nil {
-		return up, fmt.Errorf("read answer: %w", lineError(err))
+		return up, fmt.Errorf("read answer: %w", call.LineError(err))
 	}
 	return up, nil
 }

@@ -4,31 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"time"
 
 	"kolu/daemon"
+	"kolu/daemon/call"
 	"kolu/daemon/kaval"
 )
-
-// lateAnswer is how long after its own timeout a wait may still answer before it counts as timed out here: the line may be down.
-const lateAnswer = 2 * time.Second
 
 // Wait blocks in the host. On a new line it is asked again: for a match from the place where the first one began, so that nothing
 // printed in between is missed; for a silence anew, so that no silence of the line is taken for one of the terminal; with what
 // is left of its time.
-func (c *Client) Wait(ctx context.Context, id kaval.TerminalID, req kaval.WaitRequest) (kaval.WaitResult, error) {
-	if _, ok := c.dialer.(daemon.Redialer); !ok {
-		var r kaval.WaitResult
+func (c *Client) Wait(ctx context.Context, id kaval.TerminalID, req kaval.WaitRequest) (r kaval.WaitResult, err error) {
+	if !c.calls.Lasting() {
 		return r, c.getOf(ctx, id, "/wait", waitQuery(req), &r)
 	}
 	began := time.Now()
-	limited, cancel := daemon.Limit(ctx, req.TimeoutMS, lateAnswer)
-	defer cancel()
-	r, err := c.lastingWait(limited, id, req, began)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		r, err = kaval.WaitResult{ID: id, Result: kaval.Timeout}, nil
+	over, err := call.Within(ctx, req.TimeoutMS, func(ctx context.Context) error { return c.lastingWait(ctx, id, req, began, &r) })
+	if over {
+		r = kaval.WaitResult{ID: id, Result: kaval.Timeout}
 	}
 	if err == nil {
 		r.ElapsedMS = time.Since(began).Milliseconds()
@@ -36,29 +30,27 @@ func (c *Client) Wait(ctx context.Context, id kaval.TerminalID, req kaval.WaitRe
 	return r, err
 }
 
-func (c *Client) lastingWait(ctx context.Context, id kaval.TerminalID, req kaval.WaitRequest, began time.Time) (r kaval.WaitResult, err error) {
+func (c *Client) lastingWait(ctx context.Context, id kaval.TerminalID, req kaval.WaitRequest, began time.Time, r *kaval.WaitResult) error {
 	path, err := of(id, "/wait")
 	if err != nil {
-		return r, err
+		return err
 	}
 	if req.Match != "" && req.After == nil {
 		at, err := c.output(ctx, id)
 		if err != nil && !errors.Is(err, kaval.ErrGone) {
-			return r, err
+			return err
 		}
 		req.After = &at
 	}
-	tries := 0
-	err = daemon.Retry(ctx, c.dialer, 1, func(ctx context.Context) (bool, error) {
-		tries++
+	tries, err := c.calls.Ask(ctx, path, func() url.Values {
 		now := req
 		now.TimeoutMS = daemon.Remaining(req.TimeoutMS, began)
-		return c.ask(ctx, http.MethodGet, path+"?"+waitQuery(now).Encode(), nil, nil, &r)
-	})
+		return url.Values(waitQuery(now))
+	}, r)
 	if tries > 1 && errors.Is(err, kaval.ErrNoTerminal) { // it was there when the wait began
 		err = fmt.Errorf("%w: %s ended while the line was down", kaval.ErrGone, id.Short())
 	}
-	return r, err
+	return err
 }
 
 // output is the offset after the last byte of a terminal.
@@ -68,11 +60,11 @@ func (c *Client) output(ctx context.Context, id kaval.TerminalID) (int64, error)
 	return t.Output, err
 }
 
-func waitQuery(req kaval.WaitRequest) url.Values {
-	q := url.Values{}
-	setNumber(q, "idleMs", req.IdleMS)
-	set(q, "match", req.Match)
-	setOptional(q, "after", req.After)
-	setNumber(q, "timeoutMs", req.TimeoutMS)
+func waitQuery(req kaval.WaitRequest) call.Query {
+	q := call.Query{}
+	q.Number("idleMs", req.IdleMS)
+	q.Text("match", req.Match)
+	q.Optional("after", req.After)
+	q.Number("timeoutMs", req.TimeoutMS)
 	return q
 }

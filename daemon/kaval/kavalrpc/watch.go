@@ -2,15 +2,10 @@ package kavalrpc
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"iter"
-	"net/http"
 	"slices"
 
-	"kolu/daemon"
+	"kolu/daemon/call"
 	"kolu/daemon/kaval"
 )
 
@@ -18,34 +13,7 @@ import (
 // different from what it has yielded.
 func (c *Client) Watch(ctx context.Context) iter.Seq2[kaval.Event, error] {
 	return func(yield func(kaval.Event, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		seen := &inventory{}
-		err := daemon.Retry(ctx, c.dialer, 1, func(ctx context.Context) (bool, error) { return c.stream(ctx, seen, yield) })
-		if err != nil && ctx.Err() == nil {
-			yield(kaval.Event{}, err)
-		}
-	}
-}
-
-// stream reads one stream of events. done reports that there shall be no other.
-func (c *Client) stream(ctx context.Context, seen *inventory, yield func(kaval.Event, error) bool) (done bool, err error) {
-	resp, err := c.do(ctx, http.MethodGet, "/v1/watch", nil, nil)
-	if err != nil {
-		_, broken := errors.AsType[*lineBroke](err)
-		return !broken, err
-	}
-	defer resp.Body.Close()
-	for dec := json.NewDecoder(resp.Body); ; {
-		var e kaval.Event
-		if err := dec.Decode(&e); err != nil {
-			return false, fmt.Errorf("watch: the line broke: %w", lineError(err))
-		}
-		for _, news := range seen.take(e) {
-			if !yield(news, nil) {
-				return true, nil
-			}
-		}
+		call.Events(ctx, c.calls, "/v1/watch", (&inventory{}).take)(yield)
 	}
 }
 
@@ -118,12 +86,4 @@ func sameTerminal(a, b kaval.Terminal) bool {
 	a.Status, b.Status = nil, nil
 	a.IdleMS, b.IdleMS, a.LastActivity, b.LastActivity, a.Output, b.Output = 0, 0, 0, 0, 0, 0
 	return status && a == b
-}
-
-// lineError calls the end of a stream that has no end by its name.
-func lineError(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 
+	"kolu/daemon/call"
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
 )
@@ -17,8 +17,8 @@ var (
 
 // Files lists the files of a checkout.
 func (c *Client) Files(ctx context.Context, req padi.FilesRequest) (list padi.FileList, err error) {
-	q := url.Values{"repo": {req.Repo}}
-	flag(q, "ignored", req.Ignored)
+	q := call.Query{"repo": {req.Repo}}
+	q.Flag("ignored", req.Ignored)
 	err = c.get(ctx, "/v1/repo/files", q, &list)
 	return list, err
 }
@@ -35,25 +35,25 @@ func (c *Client) File(ctx context.Context, req padi.PathRequest) (file padi.File
 	return file, err
 }
 
-func pathQuery(req padi.PathRequest) url.Values {
-	q := url.Values{"repo": {req.Repo}}
-	text(q, "path", req.Path)
+func pathQuery(req padi.PathRequest) call.Query {
+	q := call.Query{"repo": {req.Repo}}
+	q.Text("path", req.Path)
 	return q
 }
 
 // GitStatus says how a checkout differs.
 func (c *Client) GitStatus(ctx context.Context, req padi.GitStatusRequest) (status padi.GitStatus, err error) {
-	q := url.Values{"repo": {req.Repo}}
-	text(q, "mode", string(req.Mode))
+	q := call.Query{"repo": {req.Repo}}
+	q.Text("mode", string(req.Mode))
 	err = c.get(ctx, "/v1/repo/status", q, &status)
 	return status, err
 }
 
 // GitDiff says how one file differs.
 func (c *Client) GitDiff(ctx context.Context, req padi.GitDiffRequest) (diff padi.GitDiff, err error) {
-	q := url.Values{"repo": {req.Repo}, "path": {req.Path}}
-	text(q, "oldPath", req.OldPath)
-	text(q, "mode", string(req.Mode))
+	q := call.Query{"repo": {req.Repo}, "path": {req.Path}}
+	q.Text("oldPath", req.OldPath)
+	q.Text("mode", string(req.Mode))
 	err = c.get(ctx, "/v1/repo/diff", q, &diff)
 	return diff, err
 }
@@ -65,7 +65,7 @@ type worktrees struct {
 // Worktrees lists the checkouts of a repository.
 func (c *Client) Worktrees(ctx context.Context, repo string) ([]padi.WorktreeInfo, error) {
 	var out worktrees
-	err := c.get(ctx, "/v1/worktrees", url.Values{"repo": {repo}}, &out)
+	err := c.get(ctx, "/v1/worktrees", call.Query{"repo": {repo}}, &out)
 	return out.Worktrees, err
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kolu/daemon"
+	"kolu/daemon/call"
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
 	"kolu/internal/loopback"
@@ -108,18 +109,17 @@ var _ padi.Forwarder = (*Client)(nil)
 
 // Forward connects to a port of padi's machine. ctx bounds the connecting.
 func (c *Client) Forward(ctx context.Context, port int) (conn net.Conn, err error) {
-	err = daemon.Retry(ctx, c.dialer, 1, func(ctx context.Context) (bool, error) {
+	err = daemon.Retry(ctx, c.calls.Dialer, 1, func(ctx context.Context) (bool, error) {
 		conn, err = c.forward(ctx, port)
-		_, refused := errors.AsType[*refusal](err)
-		return refused, err
+		return !call.Broke(err), err
 	})
-	return conn, plain(err)
+	return conn, err
 }
 
 func (c *Client) forward(ctx context.Context, port int) (net.Conn, error) {
-	conn, err := c.dialer.Dial(ctx)
+	conn, err := c.calls.Dialer.Dial(ctx)
 	if err != nil {
-		return nil, err
+		return nil, &call.Broken{Err: err}
 	}
 	conn.SetDeadline(time.Now().Add(forwardWithin))
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
@@ -143,12 +143,12 @@ func ask101(conn net.Conn, port int) (*forwarded, error) {
 	_, err := fmt.Fprintf(conn, "POST /v1/forward?port=%d HTTP/1.1\r\nHost: padi\r\nConnection: Upgrade\r\nUpgrade: %s\r\nContent-Length: 0\r\n\r\n",
 		port, forwardProtocol)
 	if err != nil {
-		return nil, fmt.Errorf("ask for the port: %w", err)
+		return nil, &call.Broken{Err: fmt.Errorf("ask for the port: %w", err)}
 	}
 	r := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(r, &http.Request{Method: http.MethodPost})
 	if err != nil {
-		return nil, fmt.Errorf("read answer: %w", err)
+		return nil, &call.Broken{Err: fmt.Errorf("read answer: %w", err)}
 	}
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		defer resp.Body.Close()
@@ -160,15 +160,15 @@ func ask101(conn net.Conn, port int) (*forwarded, error) {
 // noForward is the error of a padi that said no; one that does not know the route says that, or nothing in particular.
 func noForward(resp *http.Response) error {
 	if resp.StatusCode != http.StatusNotFound {
-		return readRefusal(resp)
+		return refused(resp)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	var p problem
 	if resp.Header.Get("Content-Type") != problemType || (err == nil && json.Unmarshal(body, &p) == nil && p.Code == daemon.NoRoute) {
-		return &refusal{padi.ErrNoForward}
+		return padi.ErrNoForward
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	return readRefusal(resp)
+	return refused(resp)
 }
 
 func address(resp *http.Response, header string) net.Addr {

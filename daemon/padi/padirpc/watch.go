@@ -2,16 +2,11 @@ package padirpc
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"iter"
-	"net/http"
 	"reflect"
 	"slices"
 
-	"kolu/daemon"
+	"kolu/daemon/call"
 	"kolu/daemon/padi"
 )
 
@@ -19,37 +14,7 @@ import (
 // the next line with what is different from what it has yielded.
 func (c *Client) Watch(ctx context.Context) iter.Seq2[padi.Event, error] {
 	return func(yield func(padi.Event, error) bool) {
-		streaming, cancel := context.WithCancel(ctx)
-		defer cancel()
-		seen := &roll{}
-		err := daemon.Retry(streaming, c.dialer, 1, func(ctx context.Context) (bool, error) { return c.stream(ctx, seen, yield) })
-		if err != nil && ctx.Err() == nil {
-			yield(padi.Event{}, fmt.Errorf("watch: %w", err))
-		}
-	}
-}
-
-// stream reads one stream of events. done reports that there shall be no other.
-func (c *Client) stream(ctx context.Context, seen *roll, yield func(padi.Event, error) bool) (done bool, err error) {
-	resp, err := c.send(ctx, http.MethodGet, "/v1/watch", nil, nil)
-	if err != nil {
-		_, refused := errors.AsType[*refusal](err)
-		return refused, plain(err)
-	}
-	defer resp.Body.Close()
-	for dec := json.NewDecoder(resp.Body); ; {
-		var ev padi.Event
-		if err := dec.Decode(&ev); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return false, err
-		}
-		for _, news := range seen.take(ev) {
-			if !yield(news, nil) {
-				return true, nil
-			}
-		}
+		call.Events(ctx, c.calls, "/v1/watch", (&roll{}).take)(yield)
 	}
 }
 
