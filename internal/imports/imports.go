@@ -59,12 +59,14 @@ var MayImport = map[string][]string{
 	"daemon/padi/session":          {"daemon/padi"},
 	"daemon/padi/shell":            {"daemon/kaval"},
 
-	"internal/*":       {},
-	"vm-tests":         {},
-	"vm-tests/testbed": {},
-	"bench":            {},
-	"bench/line":       {"fleet", "fleet/ssh", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi/padirpc"},
-	"nix/manifest":     {"provision"},
+	"internal/*":            {},
+	"vm-tests":              {},
+	"agent-tests":           {}, // the real agents, by its tests
+	"agent-tests/agentstub": {}, // a model server for them
+	"vm-tests/testbed":      {},
+	"bench":                 {},
+	"bench/line":            {"fleet", "fleet/ssh", "daemon/kaval", "daemon/kaval/kavalrpc", "daemon/padi/padirpc"},
+	"nix/manifest":          {"provision"},
 }
 
 // Shared are the packages that any package may import.

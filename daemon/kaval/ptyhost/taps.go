@@ -96,7 +96,10 @@ func (t *terminal) noteStatus(r *kaval.Terminal, s *vt.ProgramStatus, front int,
 		return
 	}
 	t.tap.speaker = front
-	r.Status = &kaval.ProgramStatus{State: s.State, App: s.App, Kind: s.Kind, Message: s.Message, At: now.UnixMilli()}
+	said := &kaval.ProgramStatus{State: s.State, App: s.App, Kind: s.Kind, Message: s.Message, At: now.UnixMilli()}
+	if !sameStatus(r.Status, said) { // a turn that began and ended within one read is told by its time
+		r.Status = said
+	}
 }
 
 // update changes the record and tells the watchers if that made a difference.
@@ -106,9 +109,6 @@ func (t *terminal) update(change func(*kaval.Terminal)) {
 	defer h.mu.Unlock()
 	before := t.rec
 	change(&t.rec)
-	if sameStatus(before.Status, t.rec.Status) {
-		t.rec.Status = before.Status
-	}
 	if before == t.rec || h.live[t.id] != t {
 		return
 	}

@@ -26,6 +26,7 @@ const (
 	FromStatus   = "status"
 	FromFile     = "file"
 	FromScreen   = "screen"
+	FromPrompt   = "prompt" // that was seen to be taken, before anything else tells of it
 )
 
 // Detector knows one kind of agent. A Tracker calls it from one goroutine.
@@ -76,6 +77,8 @@ type Session struct {
 type Facts struct {
 	State padi.AgentState
 	Asks  string
+	// At is when what the state was read from was written, in milliseconds since 1970, or 0.
+	At int64
 	// Own says that the state is the agent's own word, rather than concluded from what it writes.
 	Own           bool
 	Message       string

@@ -17,6 +17,9 @@ type held struct {
 	facts   *Facts
 	view    *View // nil while the screen does not count
 	trouble string
+	// spoke is when the agent last said something itself, and prompted when it was last seen to take a prompt, in milliseconds since 1970. What is
+	// older than either tells nothing of now.
+	spoke, prompted int64
 }
 
 // fuse makes one answer of what the witnesses say, and says which of them it came from.
@@ -39,12 +42,28 @@ func (h held) fuse() *padi.Agent {
 }
 
 func (h held) state() (state padi.AgentState, asks, source, message string) {
+	state, asks, source, message = h.witnessed()
+	if h.prompted != 0 && state == padi.Waiting {
+		return padi.Thinking, "", FromPrompt, ""
+	}
+	return state, asks, source, message
+}
+
+// answered reports whether something was said or written since the prompt that was taken last.
+func (h held) answered() bool {
+	return h.status != nil && h.status.At >= h.prompted || h.status == nil && h.facts != nil && h.facts.At >= h.prompted
+}
+
+func (h held) witnessed() (state padi.AgentState, asks, source, message string) {
 	if s := h.status; s != nil {
 		if state := stateOf(s.State); state != padi.Unknown {
 			return h.refined(state), s.Kind, FromStatus, s.Message
 		}
 	}
 	f := h.facts
+	if h.withdrawn() {
+		f = nil
+	}
 	if f != nil && f.Own && f.State != "" {
 		return f.State, f.Asks, FromFile, f.Message
 	}
@@ -60,6 +79,11 @@ func (h held) state() (state padi.AgentState, asks, source, message string) {
 		return v.State, v.Asks, FromScreen, ""
 	}
 	return padi.Unknown, "", "", ""
+}
+
+// withdrawn reports whether the agent took back what it said of itself, as it does when it ends, and has written nothing since.
+func (h held) withdrawn() bool {
+	return h.status == nil && h.spoke != 0 && (h.facts == nil || h.facts.At < h.spoke)
 }
 
 // refined makes an agent's own "working" as exact as its files are.
@@ -79,6 +103,8 @@ func (h held) reason() string {
 	switch {
 	case h.trouble != "":
 		return h.trouble
+	case h.withdrawn():
+		return "it took back what it said of itself"
 	case f != nil && f.State == padi.Waiting && v != nil && v.State == padi.Thinking:
 		return "its files say that the turn has ended, its screen that it works"
 	case f != nil && f.Drift != "":

@@ -19,6 +19,8 @@ const (
 	young = 100 * time.Millisecond
 	// drawn is how long after the news of output the screen is looked at: of output that comes in a row, only the first is news.
 	drawn = 500 * time.Millisecond
+	// promptFor is how long an agent that took a prompt may take to show it.
+	promptFor = 10 * time.Second
 	// screenTimeout bounds one look at a screen.
 	screenTimeout = 2 * time.Second
 )
@@ -98,6 +100,10 @@ func (e *tracked) see(term kaval.Terminal) {
 		e.held = held{kind: kind}
 	}
 	e.t, e.held.status, e.moved = term, term.Status, true
+	if term.Status != nil && kind != "" {
+		e.held.spoke = term.Status.At
+	}
+	e.held.settlePrompt(time.Now())
 }
 
 // shellIdle reports that the terminal's shell itself has the terminal, which a program at its root never tells.
@@ -172,6 +178,27 @@ func (t *Tracker) View(id padi.TerminalID, screen kaval.Screen) (View, string) {
 		return View{}, e.held.kind
 	}
 	return d.View(screen), e.held.kind
+}
+
+// Prompted notes that a terminal's agent was seen to take a prompt: until it says or writes something, or a while has passed, it is not idle.
+func (t *Tracker) Prompted(id padi.TerminalID, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.terminals[id]; e != nil && e.held.kind != "" {
+		e.held.prompted = at.UnixMilli()
+		e.held.settlePrompt(time.Now())
+		t.wake()
+	}
+}
+
+// settlePrompt forgets a prompt of which something else tells by now, or that led to nothing.
+func (h *held) settlePrompt(now time.Time) {
+	if h.prompted == 0 {
+		return
+	}
+	if h.answered() || now.UnixMilli()-h.prompted > promptFor.Milliseconds() {
+		h.prompted = 0
+	}
 }
 
 // WordAt is when a terminal's agent last said itself what it does, in milliseconds since 1970, or 0.
@@ -269,7 +296,8 @@ func (t *Tracker) lookAt(ctx context.Context, w work) {
 	e := w.entry
 	current := e.held.kind == w.before.kind && frontPID(e.t) == w.subject.PID
 	if current {
-		after.status = e.held.status
+		after.status, after.spoke, after.prompted = e.held.status, e.held.spoke, e.held.prompted
+		after.settlePrompt(time.Now())
 		e.held = after
 		if cmd, ok := ParseCommand(e.t.LastCommand); ok && after.session != nil {
 			e.resume = cmd.Resume(after.kind, after.session.ID)
@@ -283,7 +311,7 @@ func (t *Tracker) lookAt(ctx context.Context, w work) {
 }
 
 func sameAnswer(a, b held) bool {
-	a.status = b.status // is told as it comes
+	a.status, a.spoke = b.status, b.spoke // is told as it comes
 	return reflect.DeepEqual(a.fuse(), b.fuse())
 }
 

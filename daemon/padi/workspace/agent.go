@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
@@ -53,6 +54,12 @@ func (w *Workspace) Prompt(ctx context.Context, id padi.TerminalID, req padi.Pro
 		return padi.Receipt{}, fmt.Errorf("prompt %s: %w", id.Short(), hostErr(err))
 	}
 	r.ID = id
+	if r.Result == padi.Taken {
+		w.reg.agentMoved(id)
+		if rec, ok := w.reg.record(id); ok {
+			r.Agent = rec.Agent
+		}
+	}
 	return r, nil
 }
 
@@ -77,7 +84,7 @@ func (t *promptTarget) Look(ctx context.Context) (submit.Look, error) {
 	if err != nil {
 		return submit.Look{}, err
 	}
-	l := submit.Look{Agent: rec.Agent, Screen: screen}
+	l := submit.Look{Agent: rec.Agent, Screen: screen, IdleMS: rec.IdleMS}
 	if rec.Foreground != nil {
 		l.Front = rec.Foreground.Name
 	}
@@ -85,6 +92,9 @@ func (t *promptTarget) Look(ctx context.Context) (submit.Look, error) {
 	l.WordAt = t.w.agents.WordAt(t.id)
 	return l, nil
 }
+
+// Taken is told as soon as the agent has the prompt.
+func (t *promptTarget) Taken(pressed time.Time) { t.w.agents.Prompted(t.id, pressed) }
 
 func (t *promptTarget) Write(ctx context.Context, data []byte) error {
 	return t.w.opt.Kaval.Write(ctx, t.id, kaval.Input{Data: data})

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"kolu/daemon/padi"
 	"kolu/daemon/padi/agents"
@@ -200,11 +201,12 @@ func (d *Detector) Read(s agents.Subject, session agents.Session) (agents.Facts,
 		f.Version, started = p.Version, p.StartedAt
 		f.State, f.Asks, f.Drift = p.state(t)
 		f.Message = p.WaitsFor
-		f.Own = f.State != ""
+		f.Own, f.At = f.State != "", p.StatusAt
 		f.Evidence = append([]padi.Evidence{p.evidence(f.State)}, f.Evidence...)
 	}
 	if !f.Own {
 		f.State, f.Asks = t.decayed(started, pidOf(session))
+		f.At = time.Now().UnixMilli() - t.quietMS
 		f.Again = t.again()
 	}
 	if f.State == padi.Waiting && d.background(path, &t, &f) {

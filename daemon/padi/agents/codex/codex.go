@@ -89,13 +89,22 @@ var rolloutName = regexp.MustCompile(`/rollout-[^/]*-([0-9a-f]{8}-[0-9a-f]{4}-[0
 // holds them all.
 func (d *Detector) Sessions(s agents.Subject) ([]agents.Session, error) {
 	pids, _ := proc.Group(s.PID)
+	alone := false
 	for _, pid := range pids {
 		open, _ := proc.Open(pid)
 		if session := newest(open); session != nil {
 			return []agents.Session{*session}, nil
 		}
+		alone = alone || slices.ContainsFunc(open, isState)
+	}
+	if alone { // it keeps its threads itself, and has none before its first prompt
+		return nil, nil
 	}
 	return d.threads(s)
+}
+
+func isState(path string) bool {
+	return strings.HasPrefix(filepath.Base(path), "state_") && strings.HasSuffix(path, ".sqlite")
 }
 
 // newest is the rollout that began last: a program that left one conversation for another may hold both for a moment.
@@ -174,7 +183,7 @@ func (d *Detector) Read(_ agents.Subject, session agents.Session) (agents.Facts,
 	if err != nil {
 		return agents.Facts{}, err
 	}
-	f := agents.Facts{State: r.state, Asks: r.asks, Model: r.model, ContextTokens: r.tokens, StartedAt: startOf(session.ID), Version: r.version}
+	f := agents.Facts{State: r.state, Asks: r.asks, Model: r.model, ContextTokens: r.tokens, StartedAt: startOf(session.ID), Version: r.version, At: r.modified}
 	f.Evidence = []padi.Evidence{{Source: agents.FromFile, Path: session.Path, State: r.state, Detail: r.why, AgeMS: r.quiet()}}
 	err = d.view(func(t *sqlite.Table) error {
 		return t.Where("id", session.ID, func(row sqlite.Row) bool {

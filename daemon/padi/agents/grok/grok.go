@@ -112,6 +112,9 @@ func (d *Detector) Read(_ agents.Subject, session agents.Session) (agents.Facts,
 	var f agents.Facts
 	f.State, f.Asks = readEvents(lines)
 	f.Own = f.State != ""
+	if info, err := os.Stat(path); err == nil {
+		f.At = info.ModTime().UnixMilli()
+	}
 	f.Evidence = []padi.Evidence{{Source: agents.FromFile, Path: path, State: f.State, Detail: "its events"}}
 	var summary struct {
 		Model     string    `json:"current_model_id"`

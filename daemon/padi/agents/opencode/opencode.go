@@ -184,8 +184,8 @@ func (d *Detector) Read(_ agents.Subject, session agents.Session) (agents.Facts,
 	if last.Role != "" {
 		why = fmt.Sprintf("last message: %s, finish %q", last.Role, last.Finish)
 	}
-	f.Drift = d.drift
-	f.Evidence = []padi.Evidence{{Source: agents.FromFile, Path: session.Path, State: f.State, Detail: why, AgeMS: age(max(last.Time.Completed, last.Time.Created))}}
+	f.Drift, f.At = d.drift, max(last.Time.Completed, last.Time.Created)
+	f.Evidence = []padi.Evidence{{Source: agents.FromFile, Path: session.Path, State: f.State, Detail: why, AgeMS: age(f.At)}}
 	return f, nil
 }
 

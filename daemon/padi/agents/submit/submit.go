@@ -28,6 +28,11 @@ const (
 	settleLimit = 10 * time.Second
 	// holdsFor is how long a dialog must be seen to count, since one that was just answered may still be drawn.
 	holdsFor = 300 * time.Millisecond
+	// quiet is for how long a terminal prints nothing when its composer counts as being what it seems; else it must stay the same for a moment. Claude puts an interrupted
+	// prompt back a little after it says that it is idle.
+	quiet = 500 * time.Millisecond
+	// absentFor is how long an agent may take to be started, by a command that was typed just now.
+	absentFor = 3 * time.Second
 	// plainAfter is how long a composer must be there until a program that has not asked for marked pastes counts as one that never does.
 	plainAfter = 2 * time.Second
 )
@@ -42,12 +47,17 @@ type Look struct {
 	Agent *padi.Agent
 	// WordAt is when the agent last said itself what it does, in milliseconds since 1970.
 	WordAt int64
+	// IdleMS is how long ago the last output was.
+	IdleMS int64
 	Screen kaval.Screen
 	View   agents.View
 }
 
-// working reports whether a turn is under way.
+// working reports whether a turn is under way. An agent's own word is ahead of its screen.
 func (l Look) working() bool {
+	if l.Agent != nil && l.Agent.Source == agents.FromStatus {
+		return l.Agent.State.Bucket() == padi.BucketWorking
+	}
 	return l.Agent != nil && l.Agent.State.Bucket() == padi.BucketWorking || l.View.State == padi.Thinking
 }
 
@@ -66,6 +76,8 @@ func (l Look) asking() (string, bool) {
 type Terminal interface {
 	Look(ctx context.Context) (Look, error)
 	Write(ctx context.Context, data []byte) error
+	// Taken is told when the agent has the prompt, with when Enter was pressed.
+	Taken(pressed time.Time)
 }
 
 const (
@@ -101,6 +113,7 @@ type prompt struct {
 	limit  time.Duration
 	began  time.Time
 	before Look // before anything was typed
+	met    bool // an agent was there
 	// composer is when one was seen first.
 	composer time.Time
 	last     Look
@@ -143,7 +156,9 @@ func (p *prompt) look(ctx context.Context) error {
 	case l.Gone:
 		p.receipt.ExitCode = l.ExitCode
 		return p.end(padi.AgentGone, "the terminal ended")
-	case l.Kind == "":
+	case l.Kind != "":
+		p.met = true
+	case p.met || time.Since(p.began) >= absentFor:
 		return p.end(padi.AgentGone, "no agent has the terminal: %s is in front", or(l.Front, "its shell"))
 	}
 	return nil
@@ -175,7 +190,7 @@ func (p *prompt) awaitComposer(ctx context.Context) error {
 		case time.Since(askingSince) >= holdsFor:
 			return p.end(padi.Blocked, "%s", why)
 		}
-		if !asking && p.canType(&c) {
+		if still := c.steady(p.shown()); !asking && p.canType(still) && (still || p.last.IdleMS >= quiet.Milliseconds()) {
 			p.before = p.last
 			return p.checkDraft()
 		}
@@ -189,11 +204,14 @@ func (p *prompt) awaitComposer(ctx context.Context) error {
 }
 
 // canType reports whether there is a composer. Where nothing is known of an agent's screen, one that asked for marked pastes and is quiet has one.
-func (p *prompt) canType(c *quietScreen) bool {
+func (p *prompt) canType(still bool) bool {
+	if p.last.Kind == "" {
+		return false
+	}
 	if known(p.last.Kind) {
 		return p.last.View.Composer && (p.last.Screen.BracketedPaste || p.composerFor() >= plainAfter)
 	}
-	return p.last.View.Composer || p.last.Screen.BracketedPaste && c.steady(p.last.Screen.Text)
+	return p.last.View.Composer || p.last.Screen.BracketedPaste && still
 }
 
 // composerFor is how long the composer has been there.

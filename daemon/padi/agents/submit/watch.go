@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -23,6 +22,14 @@ func (q *quietScreen) steady(text string) bool {
 	return time.Since(q.since) >= steady
 }
 
+// shown is what must stay the same: the draft, or the whole screen where no composer is known.
+func (p *prompt) shown() string {
+	if v := p.last.View; v.Composer {
+		return v.Draft
+	}
+	return p.last.Screen.Text
+}
+
 // settle waits until the composer shows the text and stays as it is.
 func (p *prompt) settle(ctx context.Context) error {
 	began := time.Now()
@@ -34,12 +41,11 @@ func (p *prompt) settle(ctx context.Context) error {
 		if why, asking := p.last.asking(); asking && !p.last.View.Composer {
 			return p.end(padi.Staged, "%s came up before Enter; the text was typed", why)
 		}
-		v := p.last.View
-		what := v.Draft
-		if !v.Composer {
-			what = p.last.Screen.Text
+		still := q.steady(p.shown())
+		if still && p.holdsMore() {
+			return p.end(padi.Staged, "the composer holds more than the text: %s", short(p.last.View.Draft))
 		}
-		if q.steady(what) && (p.holds() || !known(p.last.Kind)) {
+		if still && (p.holds() || !known(p.last.Kind)) {
 			p.saw("the text was in the composer after %d ms", time.Since(began).Milliseconds())
 			return nil
 		}
@@ -75,13 +81,19 @@ func (p *prompt) holds() bool {
 	return v.Folds > p.before.View.Folds || !v.Empty && strings.Contains(v.Draft, string(end))
 }
 
+// holdsMore reports whether the composer shows another text in front of this one.
+func (p *prompt) holdsMore() bool {
+	v := p.last.View
+	return v.Composer && v.Folds == 0 && v.Draft != p.bare && strings.HasSuffix(v.Draft, p.bare)
+}
+
 // submit presses Enter, and once more where the text stays, until the composer is seen without it.
 func (p *prompt) submit(ctx context.Context) error {
+	began, pressed := time.Now(), time.Now() // before the write: the answer may be faster than its return
 	busy, err := p.press(ctx)
 	if err != nil {
 		return err
 	}
-	began, pressed := time.Now(), time.Now()
 	wordAt := p.last.WordAt
 	seen := p.holds()
 	for {
@@ -95,17 +107,17 @@ func (p *prompt) submit(ctx context.Context) error {
 		moved := p.moved(wordAt, busy)
 		switch {
 		case p.last.View.Composer && !holds && seen, moved && !holds:
-			return p.took(busy, moved, time.Since(pressed))
+			return p.took(busy, moved, pressed)
 		case time.Since(began) >= p.limit && holds, p.receipt.Enters == enters && time.Since(pressed) >= 2*again && holds:
 			return p.end(padi.Staged, "the text is still in the composer after %d Enter", p.receipt.Enters)
 		case time.Since(began) >= min(p.limit, settleLimit) && !holds:
 			return p.end(padi.Staged, "the text was typed, and nothing shows that it was taken")
 		}
 		if _, asking := p.last.asking(); holds && !asking && time.Since(pressed) >= again && p.receipt.Enters < enters {
+			pressed = time.Now()
 			if busy, err = p.press(ctx); err != nil {
 				return err
 			}
-			pressed = time.Now()
 		}
 	}
 }
@@ -129,7 +141,8 @@ func (p *prompt) moved(wordAt int64, busy bool) bool {
 	return p.last.working() || asking || p.last.WordAt > wordAt
 }
 
-func (p *prompt) took(busy, moved bool, after time.Duration) error {
+func (p *prompt) took(busy, moved bool, pressed time.Time) error {
+	after := time.Since(pressed)
 	if moved {
 		p.saw("the agent began to work %d ms after Enter", after.Milliseconds())
 	}
@@ -139,6 +152,7 @@ func (p *prompt) took(busy, moved bool, after time.Duration) error {
 	if busy {
 		return p.end(padi.Busy, "a turn is under way; the text is queued behind it")
 	}
+	p.t.Taken(pressed)
 	p.receipt.Result = padi.Taken
-	return errors.Join(errStop)
+	return errStop
 }
