@@ -1,1 +1,1 @@
-"sha256-9fk7G/+wTIkIwtClPLnobtml1QJ1bomLv0plOZo4VLg="
+"sha256-J3ILeFTanfHYKS0CTLRcfljxWbQgUBumvC/Q9dOBHJo="

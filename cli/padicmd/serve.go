@@ -21,7 +21,9 @@ import (
 	"kolu/daemon/padi/agents/codex"
 	"kolu/daemon/padi/agents/grok"
 	"kolu/daemon/padi/agents/opencode"
+	"kolu/daemon/padi/forge"
 	"kolu/daemon/padi/padirpc"
+	"kolu/daemon/padi/repo"
 	"kolu/daemon/padi/session"
 	"kolu/daemon/padi/supervise"
 	"kolu/daemon/padi/workspace"
@@ -112,7 +114,9 @@ func (p *parts) open(ctx context.Context, self daemon.Hello) (http.Handler, erro
 	}
 	supervisor := supervise.New(supervise.Options{Start: k.start, Hello: k.hello, Upgrade: k.upgrade, Log: log})
 	p.workspace = workspace.New(workspace.Options{
-		Kaval: supervisor, Status: supervisor.Status, Instance: supervisor.Instance, Upgrade: supervisor.Upgrade, Store: store,
+		WatchRepos: func() (workspace.RepoWatch, error) { return repo.NewWatch() },
+		Forge:      forge.New(forge.Options{Environ: p.env.Environ, Version: version.Version}),
+		Kaval:      supervisor, Status: supervisor.Status, Instance: supervisor.Instance, Upgrade: supervisor.Upgrade, Store: store,
 		Environ: daemon.DetachedEnv(p.env.Environ), Version: version.Version, Log: log,
 		Detectors: detectors(p.env), Agent: func() string { return front.AgentSocket(p.home.Dir) },
 	})

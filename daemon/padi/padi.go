@@ -68,13 +68,22 @@ type Git struct {
 
 // PR is the pull request of a terminal's branch. Kind is pending, absent, unsupported, unavailable or ok.
 type PR struct {
-	Kind   string `json:"kind"`
-	Code   string `json:"code,omitempty"` // why it is unavailable
+	Kind string `json:"kind"`
+	// Code says why it is unavailable: not-installed, not-authenticated, forbidden, rate-limited, timed-out, unreachable, unknown.
+	Code   string `json:"code,omitempty"`
 	Number int    `json:"number,omitempty"`
 	Title  string `json:"title,omitempty"`
 	URL    string `json:"url,omitempty"`
 	State  string `json:"state,omitempty"`  // open, closed, merged
 	Checks string `json:"checks,omitempty"` // pass, fail, pending
+	// CheckRuns are the checks by themselves.
+	CheckRuns []CheckRun `json:"checkRuns,omitempty"`
+}
+
+// CheckRun is one check of a pull request. Outcome is pass, fail or pending.
+type CheckRun struct {
+	Name    string `json:"name"`
+	Outcome string `json:"outcome"`
 }
 
 // Foreground is the program in front.

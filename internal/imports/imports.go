@@ -46,6 +46,7 @@ var MayImport = map[string][]string{
 	"daemon/padi/paditest":   {"daemon/kaval", "daemon/padi"},
 	"daemon/padi/supervise":  {"daemon", "daemon/kaval", "daemon/padi"},
 	"daemon/padi/repo":       {"daemon/kaval", "daemon/padi"},
+	"daemon/padi/forge":      {"daemon/padi"},
 	"daemon/padi/agents":     {"daemon/kaval", "daemon/padi"},
 	// one package for each agent, which knows its files and its screen; they start nothing and write nothing
 	"daemon/padi/agents/claude":    {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc"},

@@ -214,3 +214,31 @@ func TestReadingARepositoryRunsNoneOfItsPrograms(t *testing.T) {
 		t.Error("the repository's program ran")
 	}
 }
+
+// Looking takes no lock and writes nothing, though a file's time is not what the index has.
+func TestStatusLeavesTheIndexAlone(t *testing.T) {
+	dir := fresh(t)
+	write(t, dir, "file", "one\n")
+	git(t, dir, "add", ".")
+	git(t, dir, "commit", "-q", "-m", "file")
+	index := filepath.Join(dir, ".git", "index")
+	before, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "file"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, ".git/index.lock", "")
+	if got := status(t, dir, padi.Local); len(got.Files) != 0 {
+		t.Errorf("%+v", got.Files)
+	}
+	if err := os.Remove(index + ".lock"); err != nil {
+		t.Fatal(err)
+	}
+	status(t, dir, padi.Local)
+	if after, err := os.ReadFile(index); err != nil || string(after) != string(before) {
+		t.Errorf("the index was written: %v", err)
+	}
+}

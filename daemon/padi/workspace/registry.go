@@ -25,9 +25,10 @@ type registry struct {
 	ended    tombstones
 	seq      int64
 	subs     map[*subscriber]struct{}
-	changed  chan struct{} // closed and replaced with each event
-	dirty    chan struct{} // holds one: something to save
-	moved    func()        // told when a checkout may have changed
+	changed  chan struct{}               // closed and replaced with each event
+	dirty    chan struct{}               // holds one: something to save
+	moved    func(cwd string)            // told when the checkout there may have changed
+	pr       func(git *padi.Git) padi.PR // what is known of its pull request
 	agents   *agents.Tracker
 	// connected reports that kaval's events come in.
 	connected bool
@@ -46,14 +47,14 @@ type entry struct {
 // quiet is the end of one stretch of output.
 type quiet struct{ timer *time.Timer }
 
-func (r *registry) init(moved func(), tracker *agents.Tracker) {
+func (r *registry) init(moved func(cwd string), pr func(*padi.Git) padi.PR, tracker *agents.Tracker) {
 	r.entries = map[padi.TerminalID]*entry{}
 	r.expected = map[padi.TerminalID]*padi.Record{}
 	r.ended.codes = map[padi.TerminalID]*int{}
 	r.subs = map[*subscriber]struct{}{}
 	r.changed = make(chan struct{})
 	r.dirty = make(chan struct{}, 1)
-	r.moved, r.agents = moved, tracker
+	r.moved, r.pr, r.agents = moved, pr, tracker
 }
 
 func (r *registry) close() {
@@ -200,7 +201,7 @@ func (r *registry) foldLocked(t kaval.Terminal) {
 	e.rec.Agent, e.rec.Resume = r.agents.Agent(t.ID)
 	r.publishChange(e, before)
 	if before.CWD != e.rec.CWD || before.LastCommand != e.rec.LastCommand || !reflect.DeepEqual(before.Foreground, e.rec.Foreground) {
-		r.moved()
+		r.moved(e.rec.CWD)
 	}
 }
 
@@ -273,7 +274,7 @@ func (r *registry) wentQuiet(id padi.TerminalID, q *quiet) {
 	}
 	e.quiet = nil
 	r.publish(padi.Event{Kind: padi.EventActivity, ID: id})
-	r.moved()
+	r.moved(e.rec.CWD)
 }
 
 func (e *entry) stopQuiet() {
@@ -347,7 +348,7 @@ func (r *registry) gitSeen(cwd string, git *padi.Git) {
 		}
 		before := e.rec
 		e.rec.Git, e.gitKnown = git, true
-		e.rec.PR = padi.PR{Kind: "unsupported"} // no forge is asked yet
+		e.rec.PR = r.pr(git)
 		r.publishChange(e, before)
 	}
 }

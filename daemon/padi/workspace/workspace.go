@@ -45,6 +45,9 @@ type Options struct {
 	Store   Store // nil keeps nothing
 	// Detectors know the agents; without one, only what an agent says of itself is known.
 	Detectors []agents.Detector
+	// WatchRepos makes what tells of changes in repositories. Without it they are looked at every few seconds.
+	WatchRepos func() (RepoWatch, error)
+	Forge      Forge // nil knows no pull requests
 	// Environ is the environment that terminals get the allowed part of, usually os.Environ().
 	Environ []string
 	// Agent is the socket of an ssh agent that is forwarded to this host, empty while none is; nil never has one. Terminals get it
@@ -63,7 +66,8 @@ type Workspace struct {
 	settled chan struct{} // closed when kaval was listed once, or found to be down
 	settle  func()
 	done    chan struct{} // closed when Run ends
-	gitKick chan struct{}
+	git     *gitSensor
+	prs     *prSensor
 	agents  *agents.Tracker
 	turns   turns
 	saving  sync.Mutex
@@ -76,11 +80,12 @@ var _ padi.Workspace = (*Workspace)(nil)
 func New(opt Options) *Workspace {
 	w := &Workspace{
 		opt: opt, log: opt.Log,
-		settled: make(chan struct{}), done: make(chan struct{}), gitKick: make(chan struct{}, 1),
+		settled: make(chan struct{}), done: make(chan struct{}), prs: newPRSensor(opt.Forge),
 	}
 	w.settle = sync.OnceFunc(func() { close(w.settled) })
 	w.agents = agents.New(agents.Options{Detectors: opt.Detectors, Screen: w.agentScreen, Changed: w.reg.agentMoved, Log: opt.Log})
-	w.reg.init(w.kickGit, w.agents)
+	w.git = newGitSensor(&w.reg, w.reg.gitSeen, opt.Log)
+	w.reg.init(w.git.moved, w.prs.of, w.agents)
 	return w
 }
 
@@ -96,11 +101,24 @@ func (w *Workspace) Run(ctx context.Context) error {
 	defer w.saveSession() // after all that change the registry have ended
 	defer wg.Wait()
 	wg.Go(func() { w.follow(ctx) })
-	wg.Go(func() { w.senseGit(ctx) })
+	wg.Go(func() { w.git.run(ctx, w.watchRepos()) })
+	wg.Go(func() { w.prs.run(ctx, w.reg.prKeys, w.reg.prSeen) })
 	wg.Go(func() { w.agents.Run(ctx) })
 	wg.Go(func() { w.autosave(ctx) })
 	<-ctx.Done()
 	return nil
+}
+
+func (w *Workspace) watchRepos() RepoWatch {
+	if w.opt.WatchRepos == nil {
+		return nil
+	}
+	watch, err := w.opt.WatchRepos()
+	if err != nil {
+		w.log.Warn("repositories are looked at every few seconds", "err", err)
+		return nil
+	}
+	return watch
 }
 
 // ready waits until the registry says something true.
