@@ -33,6 +33,8 @@ type Options struct {
 	Progress func(Step)
 	Log      *slog.Logger
 	Env      []string // as os.Environ gives it, which nil means
+
+	silence time.Duration // how long a host may say nothing; 0 is the usual
 }
 
 // Step is what a dial is doing. Total is 0 where it is not known.
@@ -50,13 +52,21 @@ type Report struct {
 	Transport string      `json:"transport"`         // master or native
 	Shared    bool        `json:"shared"`            // over a connection that was there before
 	Rung      string      `json:"rung"`              // how the build got there: valid when it was there
-	Refused   []string    `json:"refused,omitempty"` // the ways to place the build that the host did not allow
+	Refused   []Refusal   `json:"refused,omitempty"` // the ways to place the build that the host did not allow
 	Execs     int         `json:"execs"`             // commands that were started on the host
 	BuildSent int64       `json:"buildSent"`         // bytes of the build that went over
 	Sent      int64       `json:"bytesSent"`
 	Received  int64       `json:"bytesReceived"`
 	Took      []StageTime `json:"took"`
 	Warnings  []string    `json:"warnings,omitempty"`
+}
+
+// Refusal is a way to place the build that the host did not allow, and why.
+type Refusal struct {
+	Rung   string     `json:"rung"`
+	Place  string     `json:"place,omitempty"`
+	Code   fault.Code `json:"code"`
+	Detail string     `json:"detail"`
 }
 
 // StageTime is how long one stage of a dial took.

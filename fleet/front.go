@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,8 +18,8 @@ import (
 )
 
 const (
-	// silence is how long a host may say nothing while it is asked or starts the front.
-	silence = 30 * time.Second
+	// usualSilence is how long a host may say nothing while it is asked or starts the front.
+	usualSilence = 30 * time.Second
 	// lastWords is how long a process that ended may take to say how.
 	lastWords = 2 * time.Second
 )
@@ -58,7 +59,7 @@ func (d *dialer) install(ctx context.Context, said map[string]string) (*ssh.Proc
 	})
 	d.report.BuildSent = placed.Sent
 	for _, t := range placed.Tried {
-		d.report.Refused = append(d.report.Refused, fmt.Sprintf("%s: %s", t.Rung, t.Err.Detail))
+		d.report.Refused = append(d.report.Refused, Refusal{Rung: string(t.Rung), Place: t.Place, Code: t.Err.Code, Detail: t.Err.Detail})
 	}
 	if err != nil {
 		return nil, stdio.Preamble{}, err
@@ -83,7 +84,7 @@ func (d *dialer) run(ctx context.Context, line, nonce string) (*ssh.Process, std
 	if err != nil {
 		return nil, stdio.Preamble{}, err
 	}
-	out := newWatched(ctx, proc.Stdout(), silence)
+	out := newWatched(ctx, proc.Stdout(), d.patience())
 	pre, err := stdio.ReadPreamble(out.ctx, out, nonce)
 	out.stop()
 	if err == nil {
@@ -95,6 +96,9 @@ func (d *dialer) run(ctx context.Context, line, nonce string) (*ssh.Process, std
 	}
 	return nil, pre, d.explain(proc, pre, err)
 }
+
+// patience is how long a host may be silent.
+func (d *dialer) patience() time.Duration { return cmp.Or(d.silence, usualSilence) }
 
 // watched ends its context when nothing was read for a while.
 type watched struct {
@@ -145,13 +149,13 @@ func (d *dialer) explain(proc *ssh.Process, pre stdio.Preamble, err error) error
 		return f
 	}
 	f.Evidence = fault.Printable(pre.Noise+"\n"+proc.Stderr(), 600)
-	d.ended(f, pre, proc.Wait())
+	d.ended(f, pre, proc.Wait(), proc.Stderr())
 	return f
 }
 
 func (d *dialer) silent(proc *ssh.Process, pre stdio.Preamble, err error) error {
 	f := &fault.Error{Code: fault.Timeout, Stage: d.stageName, Who: fault.Host, Err: err,
-		Detail:   fmt.Sprintf("the host said nothing for %s", silence),
+		Detail:   fmt.Sprintf("the host said nothing for %s", d.patience()),
 		Remedy:   "see whether `ssh HOST true` returns; a start-up file of the login shell may be waiting for input",
 		Evidence: fault.Printable(pre.Noise+"\n"+proc.Stderr(), 600)}
 	if pre.LastMark != "" {
@@ -163,7 +167,8 @@ func (d *dialer) silent(proc *ssh.Process, pre stdio.Preamble, err error) error 
 // refusals are what a host prints that lets a user authenticate and then not work.
 var refusals = []string{"not available", "expired", "nologin", "not allowed to", "disabled"}
 
-func (d *dialer) ended(f *fault.Error, pre stdio.Preamble, how error) {
+// ended says how the process came to its end, and what it said on its stderr, which is often the reason.
+func (d *dialer) ended(f *fault.Error, pre stdio.Preamble, how error, said string) {
 	exit, isExit := errors.AsType[*ssh.ExitError](how)
 	switch {
 	case errors.Is(how, ssh.ErrExecRefused):
@@ -174,6 +179,10 @@ func (d *dialer) ended(f *fault.Error, pre stdio.Preamble, how error) {
 		f.Code, f.Detail, f.Remedy = fault.LoginRefused, "the host lets this user log in but not work", "see what `ssh HOST true` says"
 	case isExit:
 		f.Detail += " (" + exit.Error() + ")"
+		d.neverRan(f, pre, exit.Status)
+	}
+	if last := fault.Printable(said, 200); last != "" && (f.Code == fault.FrontDied || f.Code == fault.NoExec) {
+		f.Detail += ": " + last
 	}
 	if f.Code == fault.LoginRefused && f.Evidence != "" {
 		f.Detail += ": " + fault.Printable(f.Evidence, 120)
@@ -181,6 +190,20 @@ func (d *dialer) ended(f *fault.Error, pre stdio.Preamble, how error) {
 	if f.Code == fault.FrontDied && f.Remedy == "" {
 		f.Remedy = "run `kolu host doctor HOST`, or the same command again"
 	}
+}
+
+// neverRan names a build that stands there and that the host would not run: sh says so by 126, and by 127 when what should load it is
+// missing.
+func (d *dialer) neverRan(f *fault.Error, pre stdio.Preamble, code int) {
+	if f.Code != fault.FrontDied || !strings.HasPrefix(pre.LastMark, "exec ") || code != 126 && code != 127 {
+		return
+	}
+	f.Code, f.Detail = fault.NoExec, "the host does not run the build that stands there"
+	if code == 127 {
+		f.Detail = "the build stands there, and what should load it does not"
+	}
+	f.Detail += fmt.Sprintf(" (%s, exit status %d)", fault.Printable(pre.LastMark, 200), code)
+	f.Remedy = "see what forbids it there (noexec, SELinux, AppArmor), or take it away with: kolu host forget HOST"
 }
 
 func refusal(text string) bool {

@@ -79,7 +79,7 @@ const daemons = `n=0; set +f; ` + eachHome + `if own "$g" && [ -S "$g/$q.sock" ]
 	`if [ -r "$g/owner" ]; then read -r rest <"$g/owner"; f daemon.$n.owner "$rest"; fi; n=$((n+1)); fi; done; done; fi; done`
 
 // builds names what is there of ours.
-const builds = `for d in "$h" "$r" "$v/builds" "$t/builds"; do if [ -d "$d" ]; then for g in "$d"/*; do if [ -d "$g/bin" ]; then f left "$g"; fi; done; fi; done; ` +
+const builds = `for d in ${o:+"$o"} "$h" "$r" "$v/builds" "$t/builds"; do if [ -d "$d" ]; then for g in "$d"/*; do if [ -d "$g/bin" ]; then f left "$g"; fi; done; fi; done; ` +
 	`for d in "$H/.local/state/kolu/roots" "$v/roots"; do if [ -d "$d" ]; then for g in "$d"/*; do if [ -L "$g" ]; then f left "$g"; fi; done; fi; done`
 
 // BridgeLine is the line that runs `kolu bridge` from a file on the host, which leads to a socket there. It fails for paths that no

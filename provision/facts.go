@@ -40,6 +40,7 @@ type Place struct {
 	State  PlaceState
 	Free   int64 // bytes, or -1 where it is not known
 	Inodes int64 // or -1
+	Kept   bool  // it is one of the user's own, which nobody else empties
 }
 
 // PlaceState says whether a place can be used.
@@ -69,8 +70,9 @@ func ParseFacts(facts map[string]string) Facts {
 	if bits, err := strconv.ParseUint(facts["longbit"], 10, 8); err == nil {
 		f.LongBit = int(bits)
 	}
-	for i := range 4 {
-		if p, ok := parsePlace(facts["place."+strconv.Itoa(i)]); ok {
+	for _, key := range []string{"o", "0", "1", "2", "3"} {
+		if p, ok := parsePlace(facts["place."+key]); ok {
+			p.Kept = key == "o" || key == "0"
 			f.Places = append(f.Places, p)
 		}
 	}

@@ -33,7 +33,7 @@ var forget = `set +f; LC_ALL=C; export LC_ALL; n=$(uname -n); ` +
 	`gone(){ if [ -e "$1" ] || [ -L "$1" ]; then f kept "$1"; else f removed "$1"; fi; }; ` +
 	`away(){ rm -rf "$1" 2>/dev/null; gone "$1"; }; ` +
 	`here(){ case $(stat -f -c %T "$1" 2>/dev/null) in nfs*|smb*|cifs|fuse*|afs|lustre|gpfs|ceph|9p|v9fs) return 1;; esac; return 0; }; ` +
-	`m builds; for d in "$h" "$r" "$v/builds" "$t/builds"; do case $d in "$v"/*|"$t"/*) own "${d%/builds}" || continue;; esac; if [ -d "$d" ]; then ` +
+	`m builds; for d in ${o:+"$o"} "$h" "$r" "$v/builds" "$t/builds"; do case $d in "$v"/*|"$t"/*) own "${d%/builds}" || continue;; esac; if [ -d "$d" ]; then ` +
 	`for g in "$d"/* "$d"/.tmp-*; do if [ -d "$g" ]; then case ${g##*/} in .tmp-*) ` +
 	`q=${g##*/.tmp-}; if [ "${q#*-*-}" = "$n" ] && kill -0 "${q%%-*}" 2>/dev/null; then f used "$g"; else away "$g"; fi;; ` +
 	fmt.Sprintf(`*) if used "$g/bin/%s"; then f used "$g"; elif [ "$any" ] || here "$g"; then away "$g"; else f shared "$g"; fi;; esac; fi; done; for g in "$d"/.part-*; do if [ -f "$g" ]; then away "$g"; fi; done; fi; done; `, Program) +

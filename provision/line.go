@@ -37,7 +37,7 @@ func (c *Catalog) pick() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var b strings.Builder
-	b.WriteString(`i=; s=; C=; u=$(uname -sm); case $u in `)
+	b.WriteString(`i=; s=; C=; u=$(uname -sm); ` + native + `case $u in `)
 	for _, system := range Systems {
 		build, ok := c.builds[system]
 		if !ok || !slices.Contains(Systems[:], system) {
@@ -48,6 +48,9 @@ func (c *Catalog) pick() string {
 	b.WriteString(`*) ;; esac`)
 	return b.String()
 }
+
+// native sees through Rosetta, under which a Mac with an Apple processor calls itself the other one.
+const native = `case $u in "Darwin x86_64") if [ "$(sysctl -n sysctl.proc_translated 2>/dev/null)" = 1 ]; then u="Darwin arm64"; fi;; esac; `
 
 // own tells a directory that is ours from one, or a link, that somebody else put there.
 const own = `own(){ [ -d "$1" ] && [ -O "$1" ] && if [ -L "$1" ]; then false; else :; fi; }`
@@ -60,16 +63,17 @@ func lookFor(do string) string {
 		`b(){ if [ -x "$1/bin/` + lastName + `" ] && [ -s "$1/bin/` + Program + `" ]; then ` + do + `; fi; }; ` +
 		own + `; ` + wheres +
 		`if [ "$C" ]; then b "$C"; fi; ` +
-		`if [ "$i" ]; then b "$s"; b "$h/$i"; ` +
+		`if [ "$i" ]; then if [ "$o" ]; then b "$o/$i"; fi; b "$s"; b "$h/$i"; ` +
 		`if [ "$XDG_RUNTIME_DIR" ]; then b "$r/$i"; fi; ` +
 		`for d in "$v" "$t"; do if own "$d"; then b "$d/builds/$i"; fi; done; fi`
 }
 
 // becomeIt execs the front of a build.
-const becomeIt = `m exec "$1"; exec "$1/bin/$p" --stdio --nonce $N`
+const becomeIt = `m exec "$1/bin/$p" --stdio; exec "$1/bin/$p" --stdio --nonce $N`
 
-// wheres names the directories that builds of this user may stand in.
-const wheres = `H=${HOME%/}; h="$H/.local/share/kolu/builds"; r="$XDG_RUNTIME_DIR/kolu/builds"; v=/var/tmp/kolu-$U; t=/tmp/kolu-$U; `
+// wheres names the directories that builds of this user may stand in: first the one that the user named, if any.
+const wheres = `H=${HOME%/}; case $KOLU_BUILDS in /*) o=${KOLU_BUILDS%/};; *) o=;; esac; ` +
+	`case $XDG_DATA_HOME in /*) h=${XDG_DATA_HOME%/};; *) h="$H/.local/share";; esac; h="$h/kolu/builds"; r="$XDG_RUNTIME_DIR/kolu/builds"; v=/var/tmp/kolu-$U; t=/tmp/kolu-$U; `
 
 // probe prints the facts. Each is optional and nothing but sh itself is needed for the first of them. It leaves nothing behind:
 // whether a place may hold executables is found out by running a file there, which is removed again. The file is made in a new
@@ -93,7 +97,7 @@ const probe = `set -f; LC_ALL=C; export LC_ALL; umask 077; ` +
 	`if (printf : >"$x/x") 2>/dev/null; then chmod 700 "$x/x" 2>/dev/null; if ("$x/x") >/dev/null 2>&1; then z=ok; else z=noexec; fi; else z=full; fi; ` +
 	`rm -rf "$x"; elif [ -w "$up/" ]; then z=full; else z=ro; fi; free "$up/"; f "place.$n" "$z $k $a $d"; }; ` +
 	`mine(){ if [ -e "$2" ] || [ -L "$2" ]; then if own "$2"; then place $1 "$2/builds"; else f place.$1 "foreign - - $2/builds"; fi; else place $1 "$2/builds"; fi; }; ` +
-	`m places; if [ "$H" ] && [ -d "$H" ]; then place 0 "$h"; else f place.0 "absent - - $h"; fi; ` +
+	`m places; if [ "$o" ]; then place o "$o"; fi; if [ "$H" ] && [ -d "$H" ]; then place 0 "$h"; else f place.0 "absent - - $h"; fi; ` +
 	`if [ "$XDG_RUNTIME_DIR" ] && [ -d "$XDG_RUNTIME_DIR" ]; then place 1 "$r"; fi; mine 2 "$v"; mine 3 "$t"; ` +
 	`S=${NIX_STORE_DIR:-/nix/store}; if [ -d "$S" ]; then if [ -w "$S" ]; then z=rw; else z=ro; fi; free "$S"; f store "$z $k $a $S"; ` +
 	`set -- $(ls -ld "$S" 2>/dev/null); f store.owner "$3"; fi; ` +
@@ -107,5 +111,5 @@ const ends = `wait; echo "@kolu $N end"`
 // StartLine is the line that starts the front of a placed build. It panics like [Catalog.Line].
 func StartLine(p Placed, program, nonce string) string {
 	checkWords(program, nonce)
-	return shLine(script(setNonce(nonce), say, `m exec "`+p.Bin+`"`, `exec "`+p.Bin+`/`+program+`" --stdio --nonce $N`))
+	return shLine(script(setNonce(nonce), say, `m exec "`+p.Bin+`/`+program+`" --stdio`, `exec "`+p.Bin+`/`+program+`" --stdio --nonce $N`))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Local is the directory with the six names that this machine's daemons are started from: the one that holds the running
-// executable, when its six names are there, else ~/.local/share/kolu/builds/ID/bin, where the running executable is copied
+// executable, when its six names are there, else kolu/builds/ID/bin below $XDG_DATA_HOME or ~/.local/share, where the running executable is copied
 // once. A daemon started from there outlives the file it was copied from, as go run's. getenv is os.Getenv. Several processes may
 // call it at once. It removes nothing.
 func Local(getenv func(string) string) (string, error) {
@@ -30,7 +30,11 @@ func Local(getenv func(string) string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("install the running executable: %w", err)
 	}
-	builds := filepath.Join(home, ".local", "share", "kolu", "builds")
+	data := getenv("XDG_DATA_HOME")
+	if !filepath.IsAbs(data) {
+		data = filepath.Join(home, ".local", "share")
+	}
+	builds := filepath.Join(data, "kolu", "builds")
 	dir := filepath.Join(builds, facts.SHA256[:32])
 	if err := placeHere(self, builds, dir, facts); err != nil {
 		return "", fmt.Errorf("install the running executable: %w", err)

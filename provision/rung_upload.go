@@ -31,7 +31,7 @@ func (in *installer) upload(ctx context.Context, p Place) error {
 		return err
 	}
 	in.placed.Rung, in.placed.Bin = Upload, dir+"/bin"
-	if !strings.HasPrefix(p.Dir, in.facts.Home+"/") {
+	if !p.Kept {
 		in.placed.Warnings = append(in.placed.Warnings, "the build stands in "+p.Dir+", which the host may empty")
 	}
 	return nil

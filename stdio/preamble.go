@@ -165,7 +165,7 @@ func (s *scanner) ended(err error) error {
 	if s.p.Heard {
 		e = s.fault(fault.FrontDied, "the front ended before it said anything", "")
 		if s.p.LastMark != "" {
-			e.Detail = "the front ended before it said anything; the last step was " + fault.Printable(s.p.LastMark, 80)
+			e.Detail = "the front ended before it said anything; the last step was " + fault.Printable(s.p.LastMark, 240)
 		}
 	}
 	if !errors.Is(err, io.EOF) {

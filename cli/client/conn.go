@@ -7,6 +7,7 @@ import (
 	"kolu/daemon"
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
+	"kolu/fleet"
 	"kolu/internal/version"
 )
 
@@ -16,10 +17,22 @@ type Where struct {
 	Host   string // empty for this machine
 	// Identity is the same for two ways to one daemon; empty where that is not known.
 	Identity string
-	// Transport and Rung say how a host was reached and which way its build got there.
-	Transport, Rung string
+	// Link says how a host was reached; nil for this machine.
+	Link *Link
 	// Started reports that the daemon was started for this call.
 	Started bool
+}
+
+// Link is how a host was reached, as --json shows it.
+type Link struct {
+	Transport string          `json:"transport"`         // master or native
+	Rung      string          `json:"rung"`              // the way that the build got there; valid when it was there
+	Refused   []fleet.Refusal `json:"refused,omitempty"` // the ways that the host did not allow
+	Warnings  []string        `json:"warnings,omitempty"`
+}
+
+func linkOf(r fleet.Report) *Link {
+	return &Link{Transport: r.Transport, Rung: r.Rung, Refused: r.Refused, Warnings: r.Warnings}
 }
 
 // Lasting reports whether the line to the daemon is made again when it breaks, so that calls wait for it.

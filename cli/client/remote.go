@@ -10,6 +10,7 @@ import (
 	"kolu/daemon/padi"
 	"kolu/fleet"
 	"kolu/fleet/inventory"
+	"kolu/provision"
 	"kolu/stdio"
 )
 
@@ -30,7 +31,8 @@ func reachHost(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind)
 		return line{}, hinted(env, err)
 	}
 	b, report := link.Banner(), link.Report()
-	for _, w := range report.Warnings {
+	placed(env, ep.Host, report)
+	for _, w := range untold(env.Getenv, ep.Host, kind.Name, identity(b), report.Warnings) {
 		env.Errorf("%s: %s", ep.Host, cli.Clean(w))
 	}
 	return line{
@@ -39,10 +41,22 @@ func reachHost(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind)
 			Daemon: kind.Name, Contract: b.Contract, Build: b.Build, Commit: b.Commit, PID: b.PID, StartedAt: b.StartedAt,
 			Socket: b.Socket,
 		},
-		where: Where{Socket: b.Socket, Host: ep.Host, Identity: identity(b), Transport: report.Transport, Rung: report.Rung},
+		where: Where{Socket: b.Socket, Host: ep.Host, Identity: identity(b), Link: linkOf(report)},
 		self:  env.Name,
 		end:   link.Close,
 	}, nil
+}
+
+// placed says which way the build went there, and which ways the host did not allow, when one was brought.
+func placed(env *cli.Env, host string, r fleet.Report) {
+	if r.Rung == "" || r.Rung == string(provision.Valid) && len(r.Refused) == 0 {
+		return
+	}
+	line := "the build went there by " + r.Rung
+	for _, no := range r.Refused {
+		line += "; " + no.Rung + " was refused (" + string(no.Code) + "): " + no.Detail
+	}
+	fmt.Fprintf(env.Stderr, "— %s: %s\n", cli.Clean(host), cli.Clean(line))
 }
 
 // target is what ssh is given for the endpoint's host.

@@ -93,7 +93,7 @@ func TestTry(t *testing.T) {
 }
 
 func TestTryOnAHost(t *testing.T) {
-	r := run(shell(works), client.Where{Host: "box", Transport: "master", Rung: "nix"}, "try", "--host", "box")
+	r := run(shell(works), client.Where{Host: "box", Link: &client.Link{Transport: "master", Rung: "nix"}}, "try", "--host", "box")
 	if r.Code != 0 || !strings.Contains(r.Stdout, "on box (master transport; build: nix)") || !strings.Contains(r.Stdout, "kaval-tui send --host box") ||
 		strings.Contains(r.Stdout, "PATH=") {
 		t.Errorf("%v", r)

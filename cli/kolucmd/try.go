@@ -142,7 +142,7 @@ func (t *tour) show(command, back string) error {
 func (t *tour) reached(took time.Duration) error {
 	where := "on this machine"
 	if h := t.c.Where.Host; h != "" {
-		where = fmt.Sprintf("on %s (%s transport; build: %s)", h, t.c.Where.Transport, t.c.Where.Rung)
+		where = fmt.Sprintf("on %s (%s transport; build: %s)", h, t.c.Where.Link.Transport, t.c.Where.Link.Rung)
 	}
 	how := "reached"
 	if t.c.Where.Started {

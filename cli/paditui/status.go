@@ -34,10 +34,13 @@ the rows of a host are printed as soon as it answers.`,
 				return err
 			}
 			f.notes("", view)
+			if asJSON && view.link != nil {
+				return drive.WriteJSON(f.env.Stdout, remoteRecords(view.records, view.link))
+			}
 			return printStatus(f.env.Stdout, view.records, asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array of the whole records, of several hosts each with its host")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array of the whole records: of another machine with the way there (link), of several each with its host")
 	return cmd
 }
 
@@ -46,6 +49,7 @@ type view struct {
 	records []padi.Record
 	kaval   padi.KavalStatus // zero where it is not known
 	skew    string           // that padi is another build
+	link    *client.Link     // nil on this machine
 }
 
 // look reads the roster and lets the line go before anything is printed.
@@ -66,6 +70,7 @@ func viewOf(ctx context.Context, c *client.PadiClient) (v view, err error) {
 			v.kaval = k
 		}
 	})
+	v.link = c.Where.Link
 	v.records, err = c.Terminals(ctx)
 	asking.Wait()
 	return v, err

@@ -20,7 +20,21 @@ type hostRecord struct {
 	Host string `json:"host"`
 	// Names are all names of the host, where it was reached by several.
 	Names []string `json:"names,omitempty"`
+	remoteRecord
+}
+
+// remoteRecord is a record of another machine, with the way there.
+type remoteRecord struct {
 	padi.Record
+	Link *client.Link `json:"link,omitempty"`
+}
+
+func remoteRecords(records []padi.Record, link *client.Link) []remoteRecord {
+	rows := []remoteRecord{}
+	for _, r := range records {
+		rows = append(rows, remoteRecord{r, link})
+	}
+	return rows
 }
 
 // statusMany shows the terminals of several hosts. For people the rows come as the hosts answer; JSON is one array at the end, in
@@ -33,7 +47,7 @@ func (f *Face) statusMany(ctx context.Context, asJSON bool) error {
 	hosts.JSON = asJSON
 	table := newHostTable(f.env.Stdout, hosts)
 	var mu sync.Mutex
-	got := map[int][]padi.Record{}
+	got := map[int][]remoteRecord{}
 	views := map[int]view{}
 	outcomes := hosts.Ask(ctx, f.env, f.connect, func(ctx context.Context, c *client.PadiClient, t *client.Turn) error {
 		v, err := viewOf(ctx, c)
@@ -44,7 +58,7 @@ func (f *Face) statusMany(ctx context.Context, asJSON bool) error {
 		mu.Lock()
 		defer mu.Unlock()
 		views[t.Index()] = v
-		got[t.Index()] = records
+		got[t.Index()] = remoteRecords(records, v.link)
 		if asJSON {
 			return nil
 		}
@@ -68,7 +82,7 @@ func (f *Face) statusMany(ctx context.Context, asJSON bool) error {
 	return client.Partial(outcomes)
 }
 
-func hostRecords(outcomes []client.Outcome, got map[int][]padi.Record) []hostRecord {
+func hostRecords(outcomes []client.Outcome, got map[int][]remoteRecord) []hostRecord {
 	rows := []hostRecord{}
 	for _, o := range outcomes {
 		if o.Same {
