@@ -38,18 +38,20 @@ func (o *Options) dialMaster(ctx context.Context, t Target) (*Conn, error) {
 		return nil, err
 	}
 	free := ""
-	for n := range generations {
-		path := fmt.Sprintf("%s.%d", base, n)
-		c, err := share(ctx, base, path)
-		if err == nil {
-			c.shared = true
+	for late := time.Now().Add(placeWithin); ; {
+		c, at, full := o.anyOfOurs(ctx, base)
+		if c != nil {
 			return c, nil
+		}
+		if free = at; free != "" || !full || time.Now().After(late) {
+			break
+		}
+		select { // verbs are short
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
-		}
-		if free == "" && !errors.Is(err, errNoAnswer) && !errors.Is(err, errFull) {
-			free = path
 		}
 	}
 	if free == "" {
@@ -60,6 +62,30 @@ func (o *Options) dialMaster(ctx context.Context, t Target) (*Conn, error) {
 		return c, nil
 	}
 	return o.startMaster(ctx, t, base, free)
+}
+
+// placeWithin is how long a dial waits for a place where all masters are in use.
+const placeWithin = 20 * time.Second
+
+// anyOfOurs attaches to a master of ours that lives and has a place. Else free is a path for another one, empty where there is none, and
+// full reports that some live but have no place.
+func (o *Options) anyOfOurs(ctx context.Context, base string) (c *Conn, free string, full bool) {
+	for n := range generations {
+		path := fmt.Sprintf("%s.%d", base, n)
+		c, err := share(ctx, base, path)
+		if err == nil {
+			c.shared = true
+			return c, "", false
+		}
+		if ctx.Err() != nil {
+			return nil, "", true
+		}
+		full = full || errors.Is(err, errFull)
+		if free == "" && !errors.Is(err, errNoAnswer) && !errors.Is(err, errFull) {
+			free = path
+		}
+	}
+	return nil, free, full
 }
 
 // sharers is how many connections share a master of ours. OpenSSH closes somebody else's session when one that was opened
@@ -248,6 +274,9 @@ func (o *Options) startMaster(ctx context.Context, t Target, base, path string) 
 		return c, err
 	}
 	c, err = share(ctx, base, path)
+	if _, refused := errors.AsType[*xssh.OpenChannelError](err); errors.Is(err, errFull) && !refused {
+		return o.dialMaster(ctx, t) // others were quicker to use it
+	}
 	if errors.Is(err, errFull) {
 		return nil, sessionFault(err)
 	}
