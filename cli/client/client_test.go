@@ -17,6 +17,7 @@ import (
 	"kolu/daemon/kaval/kavalrpc"
 	"kolu/daemon/padi"
 	"kolu/daemon/padi/padirpc"
+	"kolu/internal/fault"
 )
 
 // world is a private runtime directory with daemons that this process serves.
@@ -142,7 +143,7 @@ func TestContractGate(t *testing.T) {
 	w := newWorld(t)
 	socket := w.serve(daemon.Padi, w.root("a"), "2.1")
 	_, err := w.reached(Endpoint{})
-	if err == nil || !strings.Contains(err.Error(), "speaks 2.1") || !strings.Contains(err.Error(), "needs "+padi.Contract) {
+	if !fault.Is(err, fault.Contract) || !strings.Contains(err.Error(), "speaks 2.1") || !strings.Contains(err.Error(), "needs "+padi.Contract) {
 		t.Errorf("%v", err)
 	}
 	if h, err := daemon.ReadHello(t.Context(), daemon.Unix(socket)); err != nil || h.PID != os.Getpid() {
@@ -153,7 +154,7 @@ func TestContractGate(t *testing.T) {
 func TestNothingThere(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.reached(Endpoint{Socket: w.root("gone.sock")})
-	if err == nil || !strings.Contains(err.Error(), "no socket at "+w.root("gone.sock")+" (") || !strings.Contains(err.Error(), "is a daemon running?") {
+	if err == nil || !fault.Is(err, fault.NoDaemon) || !strings.Contains(err.Error(), "no socket at "+w.root("gone.sock")+" (") || !strings.Contains(err.Error(), "is a daemon running?") {
 		t.Errorf("%v", err)
 	}
 	_, err = w.reached(Endpoint{}, "PADI_SOCKET="+w.root("gone.sock"))
@@ -161,7 +162,7 @@ func TestNothingThere(t *testing.T) {
 		t.Errorf("a stale variable is not named: %v", err)
 	}
 	_, err = Kaval(t.Context(), w.env(), Endpoint{}, false)
-	if err == nil || !strings.Contains(err.Error(), "no kaval is running") || !strings.Contains(err.Error(), "`kaval-tui create` starts one") {
+	if !fault.Is(err, fault.NoDaemon) || !strings.Contains(err.Error(), "no kaval is running") || !strings.Contains(err.Error(), "`kaval-tui create` starts one") {
 		t.Errorf("%v", err)
 	}
 	if entries, err := os.ReadDir(w.root("run")); err != nil || len(entries) > 0 {

@@ -14,6 +14,7 @@ import (
 	"kolu/daemon"
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
+	"kolu/internal/fault"
 	"kolu/internal/shellquote"
 	"kolu/provision"
 )
@@ -92,7 +93,7 @@ func findHere(ctx context.Context, env *cli.Env, ep Endpoint, kind daemon.Kind, 
 		l, err := startHere(ctx, env, missing.Home, kind)
 		return l, found, err
 	case none:
-		return line{}, found, fmt.Errorf("%w — %s", err, advice(kind))
+		return line{}, found, &fault.Error{Code: fault.NoDaemon, Stage: "connect", Who: fault.Local, Err: err, Detail: err.Error(), Remedy: advice(kind)}
 	case err != nil:
 		return line{}, found, err
 	}
@@ -130,7 +131,8 @@ func greet(ctx context.Context, env *cli.Env, d daemon.Dialer, where Where) (lin
 	defer cancel()
 	hello, err := daemon.ReadHello(ctx, d)
 	if e, ok := errors.AsType[*daemon.DialError](err); ok && e.Absent() {
-		return line{}, fmt.Errorf("no socket at %s (%w) — is a daemon running?", where.Socket, e.Err)
+		return line{}, &fault.Error{Code: fault.NoDaemon, Stage: "connect", Who: fault.Local, Err: e.Err,
+			Detail: fmt.Sprintf("no socket at %s (%v)", where.Socket, e.Err), Remedy: "is a daemon running?"}
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return line{}, fmt.Errorf("the daemon at %s is another user's, and serves nobody else — run this as that user", where.Socket)
@@ -181,10 +183,11 @@ func speaks(l line, need string) error {
 	if kaval.Compatible(l.hello.Contract, need) {
 		return nil
 	}
-	at := l.where.Socket
+	who, at := fault.Local, l.where.Socket
 	if l.where.Host != "" {
-		at = l.where.Host
+		who, at = fault.Host, l.where.Host
 	}
-	return fmt.Errorf("contract mismatch: the %s at %s speaks %s, %s needs %s — restart both from one build; its terminals are left alone",
-		l.hello.Daemon, at, l.hello.Contract, l.self, need)
+	return &fault.Error{Code: fault.Contract, Stage: "connect", Who: who,
+		Detail: fmt.Sprintf("contract mismatch: the %s at %s speaks %s, %s needs %s", l.hello.Daemon, at, l.hello.Contract, l.self, need),
+		Remedy: "restart both from one build; its terminals are left alone"}
 }
