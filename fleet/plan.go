@@ -12,6 +12,7 @@ import (
 const (
 	firstWait   = 2 * time.Second
 	mostWait    = time.Minute
+	flaps       = 3                // of the tries before a line count on after it: whoever was reached is reachable, in 8 s at most
 	healthy     = 30 * time.Second // a line that stood so long starts the plan anew
 	mostRemote  = 5
 	firstPunish = 15 * time.Second
@@ -27,8 +28,9 @@ type plan struct {
 
 // lost takes note of a line that stood for so long.
 func (p *plan) lost(stood time.Duration) {
+	p.tries = min(p.tries, flaps)
 	if stood >= healthy {
-		*p = plan{}
+		p.tries = 0
 	}
 	p.remote, p.punished = 0, 0
 }

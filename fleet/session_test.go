@@ -192,11 +192,14 @@ func TestFlappingLinePausesLonger(t *testing.T) {
 			return time.Since(cut)
 		}
 		var pauses []time.Duration
-		for range 5 {
+		for range 20 {
 			pauses = append(pauses, flap(3*time.Second))
 		}
-		if pauses[0] != 0 || pauses[1] < 1600*time.Millisecond || pauses[4] < 12*time.Second {
+		if pauses[0] != 0 || pauses[1] < 1600*time.Millisecond || pauses[3] < 6400*time.Millisecond {
 			t.Errorf("a line that stands 3 s comes back after %v", pauses)
+		}
+		if last := pauses[4:]; slices.Min(last) < 6400*time.Millisecond || slices.Max(last) > 9600*time.Millisecond {
+			t.Errorf("a line that stands 3 s again and again comes back after %v", last)
 		}
 		if p := flap(healthy); p != 0 {
 			t.Errorf("after a healthy line the next comes after %s", p)
