@@ -2,6 +2,7 @@ package padicmd_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
 	"syscall"
@@ -137,7 +138,8 @@ func slowed(t *testing.T, pid int) (stop func()) {
 }
 
 // The front and the daemon of a host have a twentieth of a processor: beside a flood the link stays, since any byte counts as life, and
-// without one, since a ping is answered by the front alone. In the second part the daemon does nothing at all.
+// without one, since a ping is answered by the front alone. In the second part the daemon does nothing
+// at all for half a minute, and a call that waits for it gets its answer after that.
 func TestLinkToAHostThatIsSlow(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -171,11 +173,26 @@ func TestLinkToAHostThatIsSlow(t *testing.T) {
 	<-ctx.Done()
 	stopSlow()
 	h.signal(banner.PID, syscall.SIGSTOP)
-	defer h.signal(banner.PID, syscall.SIGCONT)
+	listed := make(chan error, 1)
+	go func() {
+		all, err := client.List(t.Context())
+		if err == nil && (len(all) != 1 || all[0].ID != term.ID) {
+			err = fmt.Errorf("terminals %+v", all)
+		}
+		listed <- err
+	}()
 	select {
+	case err := <-listed:
+		t.Errorf("a daemon that is stopped answered: %v", err)
+		listed <- err
 	case <-mux.Done():
+		h.signal(banner.PID, syscall.SIGCONT)
 		t.Fatalf("after %d frames the link ended: %v", frames, mux.Err())
 	case <-time.After(30 * time.Second): // a ping after 15 s of silence, and 10 s for its answer
+	}
+	h.signal(banner.PID, syscall.SIGCONT)
+	if err := <-listed; err != nil {
+		t.Errorf("the call that was under way all the time: %v", err)
 	}
 	t.Logf("%d frames, round trip %s", frames, mux.RTT())
 	if mux.RTT() == 0 || frames == 0 {
