@@ -31,7 +31,7 @@ func Padi(ctx context.Context, env *cli.Env, ep Endpoint) (*PadiClient, error) {
 	if err := speaks(l, padi.Contract); err != nil {
 		return nil, errors.Join(err, l.end())
 	}
-	ws, end := padiWire(l.dialer)
+	ws, end := padiWire(l.dialer, senderOf(env, l.where))
 	return NewPadi(ws, l.hello, l.where, func() error { return errors.Join(end(), l.end()) }), nil
 }
 

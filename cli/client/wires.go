@@ -8,8 +8,8 @@ import (
 	"kolu/daemon/padi/padirpc"
 )
 
-func padiWire(d daemon.Dialer) (padi.Workspace, func() error) {
-	c := padirpc.NewClient(d)
+func padiWire(d daemon.Dialer, sender padi.Sender) (padi.Workspace, func() error) {
+	c := padirpc.NewClient(d).As(sender)
 	return c, c.Close
 }
 

@@ -36,8 +36,10 @@ func runMCP(ctx context.Context, env *cli.Env, f *paditui.Face, connect paditui.
 	if err != nil {
 		return err
 	}
+	face := *env
+	face.Name = "kolu mcp"
 	return mcp.Serve(ctx, readCloser(env.Stdin), writeCloser{env.Stdout}, mcp.Options{
-		Dial:    func(ctx context.Context) (mcp.Conn, error) { return connect(ctx, env, ep) },
+		Dial:    func(ctx context.Context) (mcp.Conn, error) { return connect(ctx, &face, ep) },
 		Version: version.Version,
 		Log:     slog.New(slog.DiscardHandler),
 	})

@@ -23,6 +23,7 @@ import (
 	"kolu/daemon/padi/agents/opencode"
 	"kolu/daemon/padi/forge"
 	"kolu/daemon/padi/padirpc"
+	"kolu/daemon/padi/record"
 	"kolu/daemon/padi/repo"
 	"kolu/daemon/padi/session"
 	"kolu/daemon/padi/supervise"
@@ -76,6 +77,7 @@ type parts struct {
 
 	lock      *daemon.RootLock // from before anything is read to after the last save
 	log       *daemon.LogFile
+	record    *record.Log
 	workspace *workspace.Workspace
 	running   sync.WaitGroup
 }
@@ -107,6 +109,9 @@ func (p *parts) open(ctx context.Context, self daemon.Hello) (http.Handler, erro
 	if err != nil {
 		return nil, err
 	}
+	if p.record, err = record.Open(p.root, log); err != nil {
+		return nil, err
+	}
 	k := kavalOf{env: p.env, root: p.root, home: daemon.HomeFor(daemon.Kaval, p.root, p.env.Getenv), tools: tools, padiSocket: self.Socket, log: log}
 	if p.home != daemon.HomeFor(daemon.Padi, p.root, p.env.Getenv) { // --socket moves kaval along
 		k.home = daemon.HomeAt(daemon.Kaval, filepath.Join(p.home.Dir, "kaval", daemon.Kaval.Socket), p.root)
@@ -115,6 +120,7 @@ func (p *parts) open(ctx context.Context, self daemon.Hello) (http.Handler, erro
 	supervisor := supervise.New(supervise.Options{Start: k.start, Hello: k.hello, Upgrade: k.upgrade, Log: log})
 	p.workspace = workspace.New(workspace.Options{
 		WatchRepos: func() (workspace.RepoWatch, error) { return repo.NewWatch() },
+		Record:     p.record,
 		Forge:      forge.New(forge.Options{Environ: p.env.Environ, Version: version.Version}),
 		Kaval:      supervisor, Status: supervisor.Status, Instance: supervisor.Instance, Upgrade: supervisor.Upgrade, Store: store,
 		Environ: daemon.DetachedEnv(p.env.Environ), Version: version.Version, Log: log,
@@ -140,6 +146,9 @@ func detectors(env *cli.Env) []agents.Detector {
 // close waits for the parts, whose context has ended.
 func (p *parts) close() {
 	p.running.Wait()
+	if p.record != nil {
+		p.record.Close()
+	}
 	if p.log != nil {
 		p.log.Close()
 	}

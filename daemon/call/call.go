@@ -30,6 +30,8 @@ type Client struct {
 	Dialer daemon.Dialer
 	// HTTP is for requests that are no call of this package.
 	HTTP *http.Client
+	// Header goes along with every call. It is set before the first one.
+	Header http.Header
 
 	base    string
 	refused func(*http.Response) error
@@ -128,6 +130,7 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte, hea
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(req.Header, c.Header)
 	maps.Copy(req.Header, header)
 	resp, err := c.HTTP.Do(req)
 	if err != nil {

@@ -47,6 +47,7 @@ var MayImport = map[string][]string{
 	"daemon/padi/supervise":  {"daemon", "daemon/kaval", "daemon/padi"},
 	"daemon/padi/repo":       {"daemon/kaval", "daemon/padi"},
 	"daemon/padi/forge":      {"daemon/padi"},
+	"daemon/padi/record":     {"daemon", "daemon/kaval", "daemon/padi"},
 	"daemon/padi/agents":     {"daemon/kaval", "daemon/padi"},
 	// one package for each agent, which knows its files and its screen; they start nothing and write nothing
 	"daemon/padi/agents/claude":    {"daemon/kaval", "daemon/padi", "daemon/padi/agents", "daemon/padi/agents/proc"},

@@ -39,6 +39,8 @@ func Handler(ws padi.Workspace, log *slog.Logger) http.Handler {
 		"POST /v1/terminals/{id}/prompt": s.prompt,
 		"GET /v1/kaval":                  s.kaval,
 		"POST /v1/kaval/upgrade":         s.upgradeKaval,
+		"GET /v1/record":                 s.recorded,
+		"POST /v1/record":                s.recordText,
 	} {
 		mux.HandleFunc(pattern, s.respond(answer))
 	}
@@ -47,7 +49,7 @@ func Handler(ws padi.Workspace, log *slog.Logger) http.Handler {
 	}
 	mux.HandleFunc("GET /v1/watch", s.watch)
 	mux.Handle("POST /v1/forward", newForwards(s))
-	return daemon.Idempotent(mux)
+	return daemon.Idempotent(withSender(mux))
 }
 
 func (s *server) respond(answer func(*http.Request) (any, error)) http.HandlerFunc {

@@ -26,9 +26,12 @@
 //	GET    /v1/repo/diff                ?repo&path&oldPath&mode → GitDiff
 //	GET    /v1/worktrees                ?repo → {"worktrees":[WorktreeInfo]}
 //	POST   /v1/worktrees/remove         RemoveWorktree → RemovedWorktree
+//	GET    /v1/record                   ?terminal&since&limit → Recorded
+//	POST   /v1/record                   {"text":bool} → {}; whether the text of what is sent is kept
 //	POST   /v1/forward                  ?port; 101, then the bytes of a connection to that port of the loopback
 //
 // An error is application/problem+json: {"code","detail","status"}, and "landed" (a Created) when a create failed half way.
+// Kolu-Face, Kolu-Terminal and Kolu-Host say who asks, for the record; a request without them goes under its User-Agent.
 // POST and DELETE take an Idempotency-Key: with the same key the answer of the first time comes again and nothing is done twice. The client
 // sends one always, and sends once more what broke before its answer.
 package padirpc

@@ -51,9 +51,15 @@ func (w *Workspace) Prompt(ctx context.Context, id padi.TerminalID, req padi.Pro
 	defer func() { <-turn }()
 	r, err := submit.Prompt(ctx, &promptTarget{w: w, id: id}, req)
 	if err != nil {
+		w.sent(ctx, padi.SendPrompt, id, req.Data, err)
 		return padi.Receipt{}, fmt.Errorf("prompt %s: %w", id.Short(), hostErr(err))
 	}
 	r.ID = id
+	code := string(r.Result)
+	if r.Result == padi.Taken {
+		code = ""
+	}
+	w.record(ctx, padi.SendPrompt, id, req.Data, code)
 	if r.Result == padi.Taken {
 		w.reg.agentMoved(id)
 		if rec, ok := w.reg.record(id); ok {

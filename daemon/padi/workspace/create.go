@@ -155,7 +155,9 @@ func (w *Workspace) typeCommand(ctx context.Context, plan shell.Plan, argv []str
 		}
 	}
 	line := shellquote.Typed(argv)
-	if err := w.opt.Kaval.Write(ctx, made.ID, kaval.Input{Data: []byte(line + "\r")}); err != nil {
+	err := w.opt.Kaval.Write(ctx, made.ID, kaval.Input{Data: []byte(line + "\r")})
+	w.sent(ctx, padi.SendCreate, made.ID, []byte(line), err)
+	if err != nil {
 		return fmt.Errorf("type the command at %s: %w", made.ID.Short(), hostErr(err))
 	}
 	made.Ran = shellquote.Join(argv)

@@ -47,7 +47,8 @@ type Options struct {
 	Detectors []agents.Detector
 	// WatchRepos makes what tells of changes in repositories. Without it they are looked at every few seconds.
 	WatchRepos func() (RepoWatch, error)
-	Forge      Forge // nil knows no pull requests
+	Forge      Forge  // nil knows no pull requests
+	Record     Record // nil keeps none
 	// Environ is the environment that terminals get the allowed part of, usually os.Environ().
 	Environ []string
 	// Agent is the socket of an ssh agent that is forwarded to this host, empty while none is; nil never has one. Terminals get it
@@ -163,10 +164,13 @@ func (w *Workspace) Kill(ctx context.Context, id padi.TerminalID) (padi.Record, 
 	if rec.State == padi.Active {
 		err = w.opt.Kaval.Kill(ctx, id)
 		if err != nil && !errors.Is(err, kaval.ErrNoTerminal) && !errors.Is(err, kaval.ErrGone) {
-			return padi.Record{}, fmt.Errorf("kill %s: %w", id.Short(), hostErr(err))
+			err = fmt.Errorf("kill %s: %w", id.Short(), hostErr(err))
+			w.sent(ctx, padi.SendKill, id, nil, err)
+			return padi.Record{}, err
 		}
 	}
 	w.reg.end(id, nil)
+	w.sent(ctx, padi.SendKill, id, nil, nil)
 	return rec, nil
 }
 
@@ -175,7 +179,9 @@ func (w *Workspace) Write(ctx context.Context, id padi.TerminalID, in kaval.Inpu
 	if err := w.live(ctx, id); err != nil {
 		return err
 	}
-	return hostErr(w.opt.Kaval.Write(ctx, id, in))
+	err := hostErr(w.opt.Kaval.Write(ctx, id, in))
+	w.sent(ctx, padi.SendInput, id, in.Data, err)
+	return err
 }
 
 // Resize sets the terminal's grid.
