@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"kolu/internal/version"
 )
 
 // guardGrace is how long a daemon may take to follow the process that it is bound to: it looks itself, and has things to save.
@@ -19,7 +21,7 @@ const guardGrace = 5 * time.Second
 // startGuard starts a process beside this daemon that ends it when the bound process has ended and the daemon does not follow:
 // one that hangs, or was stopped, can't end itself. dismiss ends the guard and waits for it.
 func startGuard(command []string, bound string) (pid int, dismiss func(), err error) {
-	exe, err := os.Executable()
+	exe, err := version.Executable()
 	if err != nil {
 		return 0, nil, err
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"kolu/internal/version"
 )
 
 // ServeConfig is one tenure of a daemon.
@@ -138,7 +140,7 @@ func yield(h Home, getenv Getenv) error {
 }
 
 func (c ServeConfig) hello() (Hello, error) {
-	exe, err := os.Executable()
+	exe, err := version.Executable()
 	if err != nil {
 		return Hello{}, fmt.Errorf("find own executable: %w", err)
 	}

@@ -83,7 +83,7 @@ func OpenCatalog(ctx context.Context, getenv func(string) string) (*Catalog, err
 const stage = "provision"
 
 func executable() (string, error) {
-	path, err := os.Executable()
+	path, err := version.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find the running executable: %w", err)
 	}

@@ -50,7 +50,7 @@ func Tools(dir string) (string, error) {
 
 // Executable is the real path of the running program.
 func Executable() (string, error) {
-	exe, err := os.Executable()
+	exe, err := version.Executable()
 	if err != nil {
 		return "", err
 	}

@@ -37,7 +37,7 @@ func vcsRevision() string {
 // BuildID is the first 32 hex digits of the sha256 of the running executable; computed once, at the first call.
 // It is "unknown" when the executable cannot be read any more.
 var BuildID = sync.OnceValue(func() string {
-	path, err := os.Executable()
+	path, err := Executable()
 	if err != nil {
 		return "unknown"
 	}
