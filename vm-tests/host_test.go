@@ -214,23 +214,7 @@ func TestUnameThatLies(t *testing.T) {
 	s := setup(t)
 	b := s.needBed(t)
 	host := s.host(t, "nonix", 3)
-	script, err := filepath.Abs("../nix/build")
-	if err != nil {
-		t.Fatal(err)
-	}
-	agents := filepath.Join(s.dir, "all")
-	if out, err := exec.Command(script, "agents", agents).CombinedOutput(); err != nil {
-		t.Fatalf("nix/build agents: %v\n%s", err, out)
-	}
-	manifest, err := os.ReadFile(filepath.Join(agents, "kolu-agents.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, system := range []string{"x86_64-linux", "aarch64-linux", "x86_64-darwin", "aarch64-darwin"} {
-		if !strings.Contains(string(manifest), `"`+system+`"`) {
-			t.Errorf("the manifest lacks %s", system)
-		}
-	}
+	agents := s.allAgents(t)
 	b.in(t, host, `mv /bin/uname /bin/uname.real; printf "#!/bin/sh\ncase \$1 in -sm) echo Linux aarch64;; -m) echo aarch64;; *) exec uname.real \"\$@\";; esac\n" >/bin/uname; chmod 755 /bin/uname`)
 	defer b.in(t, host, "mv /bin/uname.real /bin/uname")
 	c := newClient(t)
