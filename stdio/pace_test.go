@@ -3,6 +3,7 @@ package stdio
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,14 +72,14 @@ type paced struct {
 	quit  chan struct{}
 	work  sync.WaitGroup
 
-	marking sync.Mutex
+	marking chan struct{} // a lock; a mutex would stop the clock of the test
 }
 
 // pacedLine runs use with a line of a rate and a round trip.
 func pacedLine(t *testing.T, rate float64, rtt time.Duration, use func(t *testing.T, l *paced)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := &paced{slowLine: &slowLine{rate: rate, half: rtt / 2}, marks: make(chan struct{}, 1), quit: make(chan struct{})}
+		l := &paced{slowLine: &slowLine{rate: rate, half: rtt / 2}, marks: make(chan struct{}, 1), quit: make(chan struct{}), marking: make(chan struct{}, 1)}
 		l.room = sync.NewCond(&l.mu)
 		start := time.Now()
 		l.pace = newPacer(func() time.Duration { return time.Since(start) }, func() { l.marks <- struct{}{} })
@@ -103,22 +104,26 @@ func pacedLine(t *testing.T, rate float64, rtt time.Duration, use func(t *testin
 
 // mark puts a mark on the line.
 func (l *paced) mark() {
-	l.marking.Lock()
-	defer l.marking.Unlock()
+	l.marking <- struct{}{}
+	defer func() { <-l.marking }()
 	l.pace.marked()
 	l.send(13, func() { time.AfterFunc(l.oneWay(), l.pace.returned) })
 }
 
 // put sends n admitted bytes.
-func (l *paced) put(n int, arrived func()) {
-	l.send(n+12, arrived)
-	if l.pace.wrote(&frameOut{n: int64(n)}) {
+func (l *paced) put(n int, arrived func()) { l.putAs(&frameOut{n: int64(n)}, arrived) }
+
+func (l *paced) putAs(out *frameOut, arrived func()) {
+	l.send(int(out.n)+12, arrived)
+	if l.pace.wrote(out) {
 		l.mark()
 	}
 }
 
 // flood sends as much as it may until the line is left.
-func (l *paced) flood() {
+func (l *paced) flood() { l.floodTo(func(int) {}) }
+
+func (l *paced) floodTo(arrived func(n int)) {
 	l.work.Go(func() {
 		for frame := l.pace.frame(); l.pace.admit(frame, true, l.quit); frame = l.pace.frame() {
 			select {
@@ -126,7 +131,7 @@ func (l *paced) flood() {
 				return
 			default:
 			}
-			l.put(frame, func() {})
+			l.putAs(&frameOut{n: int64(frame), bulk: true}, func() { arrived(frame) })
 		}
 	})
 }
@@ -268,6 +273,36 @@ func TestStoppedReadersGiveTheirRoomBack(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if rate := float64(l.count()-before) / 10; rate < 0.85*l.rate {
 			t.Errorf("after they went out, the flood gets %.0f of %.0f bytes a second", rate, l.rate)
+		}
+	})
+}
+
+// Whatever else goes on, bulk has a tenth of what goes out, and no more than half.
+func TestBulkKeepsItsShareBesideMuchElse(t *testing.T) {
+	pacedLine(t, 0.25e6, 50*time.Millisecond, func(t *testing.T, l *paced) {
+		for range 40 { // twice what the line carries, and no stream of them is bulk
+			l.work.Go(func() {
+				for {
+					select {
+					case <-l.quit:
+						return
+					case <-time.After(50 * time.Millisecond):
+						l.pace.admit(600, false, l.quit)
+						l.put(600, func() {})
+					}
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		var bulk atomic.Int64
+		l.floodTo(func(n int) { bulk.Add(int64(n)) })
+		time.Sleep(10 * time.Second)
+		before, had := l.count(), bulk.Load()
+		time.Sleep(20 * time.Second)
+		share := float64(bulk.Load()-had) / float64(l.count()-before)
+		t.Logf("bulk has %.1f %% of the line", 100*share)
+		if share < 0.1 || share > 0.5 {
+			t.Errorf("bulk has %.1f %% of the line, want between a tenth and a half", 100*share)
 		}
 	})
 }
