@@ -216,6 +216,10 @@ func (s *Session) run(l line) {
 		}
 		why := l.Err()
 		l.Close()
+		if s.life.Err() != nil {
+			s.set(Status{State: Closed})
+			return
+		}
 		if why == nil {
 			why = errFrontLeft
 		}
@@ -246,11 +250,14 @@ func (s *Session) again(why error) (line, error) {
 		s.set(Status{State: Connecting, Err: why, Tries: s.plan.tries})
 		l, err := s.dial(s.life)
 		switch {
+		case s.life.Err() != nil: // closed meanwhile: a line that came all the same is nobody's
+			if err == nil {
+				l.Close()
+			}
+			return nil, nil
 		case err == nil:
 			s.up(l)
 			return l, nil
-		case s.life.Err() != nil:
-			return nil, nil
 		case !s.plan.failed(err):
 			return nil, err
 		}

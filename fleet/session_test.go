@@ -366,3 +366,36 @@ func TestWhatChangedOnTheHostIsSaidOnce(t *testing.T) {
 		}
 	})
 }
+
+// A host is let go of while its line is being made, by a dial that comes through all the same: that line is ended, and no event after
+// Close speaks of the host as there.
+func TestCloseDuringADial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{answers: []func() (line, error){answers, answers}}
+		let := make(chan struct{})
+		s.answers[1] = func() (line, error) {
+			<-let
+			return newFakeLine(), nil
+		}
+		sess, err := keep(t.Context(), "box", s.notify, s.dial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.newest().cut()
+		synctest.Wait()
+		closed := make(chan struct{})
+		go func() { sess.Close(); close(closed) }()
+		synctest.Wait()
+		close(let)
+		<-closed
+		if want := []string{"disconnected", "connecting", "closed"}; !slices.Equal(s.states, want) {
+			t.Errorf("states %v, want %v", s.states, want)
+		}
+		if !ended(s.newest()) {
+			t.Error("the line that came after Close stands")
+		}
+		if _, err := sess.Dial(t.Context()); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("dial on a closed session: %v", err)
+		}
+	})
+}

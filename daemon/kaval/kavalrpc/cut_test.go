@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,128 +17,8 @@ import (
 	"kolu/daemon/kaval"
 	"kolu/daemon/kaval/kavalrpc"
 	"kolu/daemon/kaval/ptyhost"
-	"kolu/stdio"
+	"kolu/stdio/stdiotest"
 )
-
-// flaky is a line to a socket like the one to a host, which a test cuts: what is on the way is lost, and what has arrived goes on
-// over there for a while.
-type flaky struct {
-	socket string
-
-	mu      sync.Mutex
-	mux     *stdio.Mux
-	sever   func()
-	number  int
-	down    bool
-	changed chan struct{}
-	fronts  sync.WaitGroup
-}
-
-func newFlaky(t *testing.T, socket string) *flaky {
-	t.Helper()
-	f := &flaky{socket: socket, changed: make(chan struct{})}
-	f.mend(t)
-	t.Cleanup(func() {
-		f.cut()
-		f.fronts.Wait()
-	})
-	return f
-}
-
-// mend makes a new line.
-func (f *flaky) mend(t *testing.T) {
-	t.Helper()
-	toFar, toFarW := io.Pipe()
-	toNear, toNearW := io.Pipe()
-	ctx, cancel := context.WithCancel(context.Background())
-	f.fronts.Go(func() {
-		defer cancel()
-		_ = stdio.Serve(ctx, toFar, toNearW, daemon.Unix(f.socket).Dial) // how it ends is the test's doing
-	})
-	mux, err := stdio.Client(toNear, toFarW)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mux, f.down = mux, false
-	f.sever = func() {
-		toNear.CloseWithError(errors.New("cut"))
-		toFarW.CloseWithError(io.EOF)
-		mux.Close()
-	}
-	f.number++
-	close(f.changed)
-	f.changed = make(chan struct{})
-}
-
-// cut breaks the line.
-func (f *flaky) cut() {
-	f.mu.Lock()
-	f.down = true
-	sever := f.sever
-	f.mu.Unlock()
-	sever()
-}
-
-func (f *flaky) await(ctx context.Context) (*stdio.Mux, int, error) {
-	for {
-		f.mu.Lock()
-		mux, n, down, changed := f.mux, f.number, f.down, f.changed
-		f.mu.Unlock()
-		if !down {
-			return mux, n, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, 0, ctx.Err()
-		}
-	}
-}
-
-func (f *flaky) Up(ctx context.Context) (int, error) {
-	_, n, err := f.await(ctx)
-	return n, err
-}
-
-func (f *flaky) Dial(ctx context.Context) (net.Conn, error) {
-	for {
-		mux, _, err := f.await(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if conn, err := mux.Dial(ctx); err == nil || ctx.Err() != nil {
-			return conn, err
-		}
-		<-mux.Done()
-		f.mu.Lock()
-		f.down = f.down || f.mux == mux
-		f.mu.Unlock()
-	}
-}
-
-var _ daemon.Redialer = (*flaky)(nil)
-
-// cutEvery cuts and mends the line until stop is called, and gives how often.
-func (f *flaky) cutEvery(t *testing.T, d time.Duration) (stop func() int) {
-	quit, cuts := make(chan struct{}), 0
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			select {
-			case <-time.After(d):
-				f.cut()
-				f.mend(t)
-				cuts++
-			case <-quit:
-				return
-			}
-		}
-	})
-	return sync.OnceValue(func() int { close(quit); wg.Wait(); return cuts })
-}
 
 // amount is how much a test sends; less under -short and where the race detector makes everything slow.
 func amount(full int) int {
@@ -206,14 +85,14 @@ func holds(t *testing.T, file string, n int) {
 func TestSendsOverACutLine(t *testing.T) {
 	socket, host := serve(t)
 	id, file := recorder(t, host)
-	line := newFlaky(t, socket)
+	line := stdiotest.New(t, daemon.Unix(socket).Dial)
 	c := kavalrpc.NewClient(line)
 	defer c.Close()
 	every := time.Second
 	if n := amount(10_000); n < 10_000 {
 		every /= 10
 	}
-	stop := line.cutEvery(t, every)
+	stop := line.CutEvery(t, every)
 	for i := range amount(10_000) {
 		if err := c.Write(bounded(t), id, kaval.Input{Data: []byte(numberedLine(i))}); err != nil {
 			t.Fatalf("send %d: %v", i, err)
@@ -229,7 +108,7 @@ func TestSendsOverACutLine(t *testing.T) {
 func TestEverySendIsCut(t *testing.T) {
 	socket, host := serve(t)
 	id, file := recorder(t, host)
-	line := newFlaky(t, socket)
+	line := stdiotest.New(t, daemon.Unix(socket).Dial)
 	c := kavalrpc.NewClient(line)
 	defer c.Close()
 	n := amount(500)
@@ -237,8 +116,8 @@ func TestEverySendIsCut(t *testing.T) {
 		cut := make(chan struct{})
 		go func() {
 			defer close(cut)
-			line.cut()
-			line.mend(t)
+			line.Cut()
+			line.Mend(t)
 		}()
 		if err := c.Write(bounded(t), id, kaval.Input{Data: []byte(numberedLine(i))}); err != nil {
 			t.Fatalf("send %d: %v", i, err)
@@ -251,7 +130,7 @@ func TestEverySendIsCut(t *testing.T) {
 func TestTypingOverACutLine(t *testing.T) {
 	socket, host := serve(t)
 	id, file := recorder(t, host)
-	line := newFlaky(t, socket)
+	line := stdiotest.New(t, daemon.Unix(socket).Dial)
 	c := kavalrpc.NewClient(line)
 	defer c.Close()
 	a, err := c.Attach(bounded(t), id, kaval.AttachRequest{})
@@ -268,7 +147,7 @@ func TestTypingOverACutLine(t *testing.T) {
 			}
 		}
 	})
-	stop := line.cutEvery(t, 4*time.Millisecond)
+	stop := line.CutEvery(t, 4*time.Millisecond)
 	n := amount(10_000)
 	for i := range n {
 		if err := a.Write(bounded(t), []byte(numberedLine(i))); err != nil {
@@ -291,7 +170,7 @@ func TestTypingOverACutLine(t *testing.T) {
 func TestCloseWaitsForWhatWasTyped(t *testing.T) {
 	socket, host := serve(t)
 	id, file := recorder(t, host)
-	line := newFlaky(t, socket)
+	line := stdiotest.New(t, daemon.Unix(socket).Dial)
 	c := kavalrpc.NewClient(line)
 	defer c.Close()
 	a, err := c.Attach(bounded(t), id, kaval.AttachRequest{})
@@ -327,7 +206,7 @@ func TestAttachOverACutLine(t *testing.T) {
 	socket, host := serve(t)
 	n := amount(20_000)
 	id := talker(t, host, n)
-	line := newFlaky(t, socket)
+	line := stdiotest.New(t, daemon.Unix(socket).Dial)
 	c := kavalrpc.NewClient(line)
 	defer c.Close()
 	a, err := c.Attach(bounded(t), id, kaval.AttachRequest{})
@@ -339,7 +218,7 @@ func TestAttachOverACutLine(t *testing.T) {
 	if err != nil || first.Kind != kaval.FrameSnapshot {
 		t.Fatalf("first %+v, %v", first, err)
 	}
-	stop := line.cutEvery(t, 5*time.Millisecond)
+	stop := line.CutEvery(t, 5*time.Millisecond)
 	if err := c.Write(bounded(t), id, kaval.Input{Data: []byte("\n")}); err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +266,7 @@ func TestLongCutGivesASnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := newFlaky(t, socket)
+	line := stdiotest.New(t, daemon.Unix(socket).Dial)
 	c := kavalrpc.NewClient(line)
 	defer c.Close()
 	a, err := c.Attach(bounded(t), term.ID, kaval.AttachRequest{})
@@ -398,7 +277,7 @@ func TestLongCutGivesASnapshot(t *testing.T) {
 	if _, err := a.Next(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
-	line.cut()
+	line.Cut()
 	from := int64(0)
 	if err := host.Write(bounded(t), term.ID, kaval.Input{Data: []byte("\n")}); err != nil {
 		t.Fatal(err)
@@ -406,7 +285,7 @@ func TestLongCutGivesASnapshot(t *testing.T) {
 	if _, err := host.Wait(bounded(t), term.ID, kaval.WaitRequest{Match: "over", After: &from}); err != nil {
 		t.Fatal(err)
 	}
-	line.mend(t)
+	line.Mend(t)
 	f, err := a.Next(bounded(t))
 	if err != nil || f.Kind != kaval.FrameSnapshot || !bytes.Contains(f.Data, []byte("over")) {
 		t.Errorf("%s frame with %.40q, %v", f.Kind, f.Data, err)
@@ -416,8 +295,8 @@ func TestLongCutGivesASnapshot(t *testing.T) {
 	} else {
 		t.Error("no Redraw")
 	}
-	line.cut()
-	line.mend(t)
+	line.Cut()
+	line.Mend(t)
 	if f, err = a.Next(bounded(t)); err != nil || f.Kind != kaval.FrameSnapshot {
 		t.Errorf("asked for a snapshot, got %s, %v", f.Kind, err)
 	}
@@ -426,7 +305,7 @@ func TestLongCutGivesASnapshot(t *testing.T) {
 func TestTerminalThatEndedMeanwhile(t *testing.T) {
 	socket, host := serve(t)
 	id := talker(t, host, 3)
-	line := newFlaky(t, socket)
+	line := stdiotest.New(t, daemon.Unix(socket).Dial)
 	c := kavalrpc.NewClient(line)
 	defer c.Close()
 	a, err := c.Attach(bounded(t), id, kaval.AttachRequest{})
@@ -445,14 +324,14 @@ func TestTerminalThatEndedMeanwhile(t *testing.T) {
 		}
 		waited <- res
 	}()
-	line.cut()
+	line.Cut()
 	if err := host.Write(bounded(t), id, kaval.Input{Data: []byte("a\nb\n")}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := host.Wait(bounded(t), id, kaval.WaitRequest{Match: "never"}); err != nil {
 		t.Fatal(err)
 	}
-	line.mend(t)
+	line.Mend(t)
 	if f, err := a.Next(bounded(t)); err != nil || f.Kind != kaval.FrameExit || f.ExitCode != 7 {
 		t.Errorf("frame %+v, %v", f, err)
 	}
@@ -474,7 +353,7 @@ func TestWaitOverACutLine(t *testing.T) {
 	if _, err := host.Wait(bounded(t), term.ID, kaval.WaitRequest{Match: "ready", After: &from}); err != nil {
 		t.Fatal(err)
 	}
-	line := newFlaky(t, socket)
+	line := stdiotest.New(t, daemon.Unix(socket).Dial)
 	c := kavalrpc.NewClient(line)
 	defer c.Close()
 	type outcome struct {
@@ -501,19 +380,19 @@ func TestWaitOverACutLine(t *testing.T) {
 	}
 	begun := at()
 	match := ask(kaval.WaitRequest{Match: "sentinel", After: &begun})
-	line.cut()
+	line.Cut()
 	say("sentinel\n") // printed while nobody can hear it
-	line.mend(t)
+	line.Mend(t)
 	if o := <-match; o.err != nil || o.res.Result != kaval.Met || o.res.MatchedLine != "sentinel" {
 		t.Errorf("match: %+v", o)
 	}
 	late := ask(kaval.WaitRequest{Match: "never", TimeoutMS: 300})
-	line.cut()
+	line.Cut()
 	if o := <-late; o.err != nil || o.res.Result != kaval.Timeout || o.res.ElapsedMS < 300 {
 		t.Errorf("timeout with the line down: %+v", o)
 	}
-	line.mend(t)
-	stop := line.cutEvery(t, 50*time.Millisecond)
+	line.Mend(t)
+	stop := line.CutEvery(t, 50*time.Millisecond)
 	quiet := ask(kaval.WaitRequest{IdleMS: 60_000, TimeoutMS: 500}) // a new line is no reason to call it quiet
 	if o := <-quiet; o.err != nil || o.res.Result != kaval.Timeout {
 		t.Errorf("silence: %+v", o)
@@ -526,7 +405,7 @@ func TestWaitOverACutLine(t *testing.T) {
 
 func TestWatchOverACutLine(t *testing.T) {
 	socket, host := serve(t)
-	line := newFlaky(t, socket)
+	line := stdiotest.New(t, daemon.Unix(socket).Dial)
 	c := kavalrpc.NewClient(line)
 	defer c.Close()
 	spawn := func() kaval.TerminalID {
@@ -552,15 +431,15 @@ func TestWatchOverACutLine(t *testing.T) {
 		got = append(got, string(e.Kind)+" "+string(e.ID))
 		switch len(got) {
 		case 1:
-			line.cut()
+			line.Cut()
 			comes = spawn()
 			if err := host.Kill(bounded(t), goes); err != nil {
 				t.Fatal(err)
 			}
-			line.mend(t)
+			line.Mend(t)
 		case 3:
-			line.cut()
-			line.mend(t)
+			line.Cut()
+			line.Mend(t)
 			go func() { _ = host.Kill(bounded(t), stays) }() // after the new line, or before: either way it is said once
 		case 4:
 			cancel()
@@ -575,10 +454,10 @@ func TestWatchOverACutLine(t *testing.T) {
 // Two requests of one key overlap when the first line hangs: the second waits for the first, and it happens once.
 func TestSpawnsOverACutLine(t *testing.T) {
 	socket, host := serve(t)
-	line := newFlaky(t, socket)
+	line := stdiotest.New(t, daemon.Unix(socket).Dial)
 	c := kavalrpc.NewClient(line)
 	defer c.Close()
-	stop := line.cutEvery(t, 15*time.Millisecond)
+	stop := line.CutEvery(t, 15*time.Millisecond)
 	const n = 30
 	for range n {
 		if _, err := c.Spawn(bounded(t), kaval.SpawnRequest{Argv: []string{"cat"}}); err != nil {

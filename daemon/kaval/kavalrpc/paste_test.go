@@ -11,6 +11,7 @@ import (
 	"kolu/daemon"
 	"kolu/daemon/kaval"
 	"kolu/daemon/kaval/kavalrpc"
+	"kolu/stdio/stdiotest"
 )
 
 // pasted is what a test pastes: far more than a terminal holds for a program that does not read.
@@ -111,7 +112,7 @@ func TestPasteOverACutLine(t *testing.T) {
 	t.Parallel()
 	socket, host := serve(t)
 	id, file, goOn := stopped(t, host)
-	line := newFlaky(t, socket)
+	line := stdiotest.New(t, daemon.Unix(socket).Dial)
 	c := kavalrpc.NewClient(line)
 	defer c.Close()
 	a, err := c.Attach(bounded(t), id, kaval.AttachRequest{})
@@ -135,8 +136,8 @@ func TestPasteOverACutLine(t *testing.T) {
 		if err := a.Write(bounded(t), data[i*len(data)/4:(i+1)*len(data)/4]); err != nil {
 			t.Fatal(err)
 		}
-		line.cut()
-		line.mend(t)
+		line.Cut()
+		line.Mend(t)
 	}
 	goOn()
 	holds(t, file, pastedLines)
