@@ -16,7 +16,7 @@ var (
 )
 
 var codes = map[string]error{"no-parent": ErrNoParent, "worktree-failed": ErrWorktree, "kaval-down": ErrKavalDown,
-	"port-closed": ErrPortClosed, "no-forward": ErrNoForward,
+	"no-backup": ErrNoBackup, "port-closed": ErrPortClosed, "no-forward": ErrNoForward,
 	"no-repo": ErrNoRepo, "outside": ErrOutside, "file-gone": ErrFileGone, "git-failed": ErrGitFailed, "no-git": ErrNoGit, "no-base": ErrNoBase,
 	"no-worktree": ErrNoWorktree, "worktree-dirty": ErrWorktreeDirty, "worktree-locked": ErrWorktreeLocked,
 	"worktree-busy": ErrWorktreeBusy, "worktree-main": ErrWorktreeMain}

@@ -53,6 +53,9 @@ type Record struct {
 	LastActivityAt int64 `json:"lastActivityAt,omitempty"`
 	IdleMS         int64 `json:"idleMs"`
 	CreatedAt      int64 `json:"createdAt,omitempty"`
+	// SleptAt and ParkedAt are since when the terminal sleeps or is parked.
+	SleptAt  int64 `json:"sleptAt,omitempty"`
+	ParkedAt int64 `json:"parkedAt,omitempty"`
 }
 
 // Git is the repository a terminal is in.
@@ -266,6 +269,13 @@ type KavalStatus struct {
 	Build     string `json:"build,omitempty"`
 	StartedAt int64  `json:"startedAt,omitempty"`
 	Detail    string `json:"detail,omitempty"`
+	// LineRestoredAt is when a lost line to a kaval that had been well was last made again; nothing ended. RestartedAt is when a
+	// kaval was last found well that had been put in the place of one that was not; what ran in that one is parked. Both are
+	// milliseconds since 1970 by the host's clock, and At is that clock now.
+	LineRestoredAt int64 `json:"lineRestoredAt,omitempty"`
+	RestartedAt    int64 `json:"restartedAt,omitempty"`
+	At             int64 `json:"at,omitempty"`
+	Parked         int   `json:"parked,omitempty"` // terminals that wait to be restored
 }
 
 // Workspace is what a padi offers. Every method may be called concurrently; ctx bounds the call. A TerminalID unknown to it

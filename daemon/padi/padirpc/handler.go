@@ -44,6 +44,9 @@ func Handler(ws padi.Workspace, log *slog.Logger) http.Handler {
 	} {
 		mux.HandleFunc(pattern, s.respond(answer))
 	}
+	for pattern, answer := range s.sessionRoutes() {
+		mux.HandleFunc(pattern, s.respond(answer))
+	}
 	for pattern, answer := range s.codeRoutes() {
 		mux.HandleFunc(pattern, s.respond(answer))
 	}

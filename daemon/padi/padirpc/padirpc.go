@@ -19,6 +19,15 @@
 //	GET    /v1/watch                    Events, one a line, until either side goes
 //	GET    /v1/kaval                    KavalStatus
 //	POST   /v1/kaval/upgrade            {} → KavalStatus; kaval is padi's own build then, with every terminal as it was
+//	POST   /v1/kaval/restart            {} → KavalStatus; every terminal is parked and another kaval runs
+//	GET    /v1/session                  Session
+//	POST   /v1/session/restore          RestoreRequest → Restored
+//	POST   /v1/session/forget           {} → Forgotten
+//	GET    /v1/backups                  {"backups":[Backup]}, the newest first
+//	POST   /v1/backups/recall           {"name"} → Recalled
+//	POST   /v1/terminals/{id}/sleep     {} → Record
+//	POST   /v1/terminals/{id}/wake      WakeRequest → Restart
+//	POST   /v1/terminals/{id}/intent    RenameRequest → Record
 //	GET    /v1/repo/files               ?repo&ignored → FileList; repo is the absolute path of a directory in a checkout
 //	GET    /v1/repo/directory           ?repo&path → FileList
 //	GET    /v1/repo/file                ?repo&path → File
@@ -60,8 +69,8 @@ var statuses = map[string]int{
 	"spawn-failed": http.StatusUnprocessableEntity, "worktree-failed": http.StatusUnprocessableEntity,
 	"port-closed": http.StatusBadGateway, "no-forward": http.StatusNotImplemented,
 	"kaval-down": http.StatusServiceUnavailable, "closing": http.StatusServiceUnavailable,
-	"upgrade-failed": http.StatusConflict,
-	"no-repo":        http.StatusNotFound, "file-gone": http.StatusNotFound, "no-worktree": http.StatusNotFound,
+	"upgrade-failed": http.StatusConflict, "no-backup": http.StatusNotFound,
+	"no-repo": http.StatusNotFound, "file-gone": http.StatusNotFound, "no-worktree": http.StatusNotFound,
 	"outside": http.StatusForbidden, "no-git": http.StatusNotImplemented,
 	"git-failed": http.StatusUnprocessableEntity, "no-base": http.StatusUnprocessableEntity,
 	"worktree-dirty": http.StatusConflict, "worktree-locked": http.StatusConflict,

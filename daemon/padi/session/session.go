@@ -3,9 +3,12 @@
 //
 // # The file
 //
-// <state root>/session.json is {"version": 1, "savedAt": ms, "terminals": […]}, in registry order. A reader takes each record by
-// itself: one that it cannot read is left out with a warning and costs nobody else anything. A file of a newer version is
-// refused and never written over; one that is no JSON at all is moved aside first.
+// <state root>/session.json is {"version": 1, "savedAt": ms, "kaval": "<pid>@<start>", "terminals": […]}, in registry order; kaval names
+// the process that the active ones ran in. A reader takes each record by itself: one that it cannot read is left out with a
+// warning and costs nobody else anything. A file of a newer version is refused and never written over; one that is no JSON at all
+// is moved aside first, and the newest backup stands in for it.
+//
+// <state root>/backups holds the last ten sessions that a backup was made of, session-<ms>.json each.
 package session
 
 import (
@@ -39,6 +42,17 @@ type Terminal struct {
 	Resume         *padi.Resume    `json:"resume,omitempty"`
 	LastActivityAt int64           `json:"lastActivityAt,omitempty"`
 	CreatedAt      int64           `json:"createdAt,omitempty"`
+	SleptAt        int64           `json:"sleptAt,omitempty"`
+	ParkedAt       int64           `json:"parkedAt,omitempty"`
+}
+
+// Saved is a session: its terminals in registry order.
+type Saved struct {
+	// Kaval names the process that the active terminals run in; empty where that isn't known.
+	Kaval     string
+	Terminals []Terminal
+	// At is when it was saved, in milliseconds since 1970; a Save sets its own.
+	At int64
 }
 
 // Store is the session file of one state root. Its methods are for one caller at a time.
@@ -63,46 +77,69 @@ func Open(root string, log *slog.Logger) (*Store, error) {
 type file struct {
 	Version   int               `json:"version"`
 	SavedAt   int64             `json:"savedAt"`
+	Kaval     string            `json:"kaval,omitempty"`
 	Terminals []json.RawMessage `json:"terminals"`
 }
 
 var errGarbled = errors.New("not a session file")
 
+// Path is where the session is kept.
+func (s *Store) Path() string { return s.path }
+
 // read gives the empty file where there is none.
 func (s *Store) read() (file, error) {
-	b, err := os.ReadFile(s.path)
+	f, err := readFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return file{Version: Version}, nil
 	}
+	return f, err
+}
+
+func readFile(path string) (file, error) {
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return file{}, err
 	}
 	// The version is read by itself: a newer file may have another shape.
 	var v struct{ Version int }
 	if err := json.Unmarshal(b, &v); err != nil || v.Version < 1 {
-		return file{}, fmt.Errorf("%s: %w", s.path, errGarbled)
+		return file{}, fmt.Errorf("%s: %w", path, errGarbled)
 	}
 	if v.Version > Version {
-		return file{}, fmt.Errorf("%s: %w (version %d, this padi knows %d)", s.path, ErrNewer, v.Version, Version)
+		return file{}, fmt.Errorf("%s: %w (version %d, this padi knows %d)", path, ErrNewer, v.Version, Version)
 	}
 	var f file
 	if err := json.Unmarshal(b, &f); err != nil {
-		return file{}, fmt.Errorf("%s: %w", s.path, errGarbled)
+		return file{}, fmt.Errorf("%s: %w", path, errGarbled)
 	}
 	return f, nil
 }
 
 // Load gives what was saved, in order; records that cannot be read are left out. A file that is no session file is moved aside,
-// so that nothing is lost, and gives none.
-func (s *Store) Load() ([]Terminal, error) {
+// so that nothing is lost, and what the newest good backup holds is given instead.
+func (s *Store) Load() (Saved, error) {
 	f, err := s.read()
 	if errors.Is(err, errGarbled) {
-		return nil, s.moveAside()
+		return s.standIn()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load session: %w", err)
+		return Saved{}, fmt.Errorf("load session: %w", err)
 	}
-	var terminals []Terminal
+	return Saved{Kaval: f.Kaval, Terminals: s.decodeAll(f), At: f.SavedAt}, nil
+}
+
+func (s *Store) standIn() (Saved, error) {
+	if err := s.moveAside(); err != nil {
+		return Saved{}, err
+	}
+	terminals, name := s.newestGood()
+	if name != "" {
+		s.log.Warn("session taken from a backup", "backup", name, "terminals", len(terminals))
+	}
+	return Saved{Terminals: terminals}, nil
+}
+
+func (s *Store) decodeAll(f file) (terminals []Terminal) {
 	for i, raw := range f.Terminals {
 		t, err := decode(raw)
 		if err != nil {
@@ -111,7 +148,7 @@ func (s *Store) Load() ([]Terminal, error) {
 		}
 		terminals = append(terminals, t)
 	}
-	return terminals, nil
+	return terminals
 }
 
 func decode(raw json.RawMessage) (Terminal, error) {
@@ -139,12 +176,12 @@ func (s *Store) moveAside() error {
 }
 
 // Save replaces the file, whole or not at all. A file that a newer padi wrote in the meantime is left alone: ErrNewer.
-func (s *Store) Save(terminals []Terminal) error {
+func (s *Store) Save(saved Saved) error {
 	if _, err := s.read(); errors.Is(err, ErrNewer) {
 		return fmt.Errorf("save session: %w", err)
 	}
-	f := file{Version: Version, SavedAt: time.Now().UnixMilli(), Terminals: make([]json.RawMessage, 0, len(terminals))}
-	for _, t := range terminals {
+	f := file{Version: Version, SavedAt: time.Now().UnixMilli(), Kaval: saved.Kaval, Terminals: make([]json.RawMessage, 0, len(saved.Terminals))}
+	for _, t := range saved.Terminals {
 		raw, err := json.Marshal(t)
 		if err != nil {
 			return fmt.Errorf("save session: %w", err)

@@ -28,7 +28,11 @@ func load(t *testing.T, s *session.Store) []session.Terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got
+	return got.Terminals
+}
+
+func save(s *session.Store, terminals ...session.Terminal) error {
+	return s.Save(session.Saved{Terminals: terminals})
 }
 
 func TestSaveLoadsInOrder(t *testing.T) {
@@ -41,7 +45,7 @@ func TestSaveLoadsInOrder(t *testing.T) {
 	if got := load(t, s); got != nil {
 		t.Errorf("a fresh root has %v", got)
 	}
-	if err := s.Save(want); err != nil {
+	if err := save(s, want...); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, load(t, open(t, root))); diff != "" {
@@ -55,7 +59,7 @@ func TestSaveLoadsInOrder(t *testing.T) {
 // A padi that is killed while it saves leaves half a file, each time.
 func TestHalfASaveIsCleared(t *testing.T) {
 	root := t.TempDir()
-	if err := open(t, root).Save([]session.Terminal{{ID: "a", State: padi.Active}}); err != nil {
+	if err := save(open(t, root), session.Terminal{ID: "a", State: padi.Active}); err != nil {
 		t.Fatal(err)
 	}
 	half, other := filepath.Join(root, ".session.json.123"), filepath.Join(root, "session.json.unreadable-1")
@@ -93,7 +97,7 @@ func TestANewerFileIsLeftAlone(t *testing.T) {
 	if _, err := session.Open(root, slog.New(slog.DiscardHandler)); !errors.Is(err, session.ErrNewer) {
 		t.Errorf("Open gave %v, want ErrNewer", err)
 	}
-	if err := s.Save(nil); !errors.Is(err, session.ErrNewer) {
+	if err := save(s); !errors.Is(err, session.ErrNewer) {
 		t.Errorf("Save gave %v, want ErrNewer", err)
 	}
 	if got, _ := os.ReadFile(filepath.Join(root, "session.json")); string(got) != newer {

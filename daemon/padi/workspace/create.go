@@ -94,27 +94,34 @@ func (w *Workspace) checkParent(id padi.TerminalID) error {
 }
 
 func (w *Workspace) spawn(ctx context.Context, req padi.CreateRequest, made *padi.Created) (shell.Plan, error) {
-	info, err := w.opt.Kaval.Info(ctx)
-	if err != nil {
-		return shell.Plan{}, fmt.Errorf("ask kaval: %w", hostErr(err))
-	}
 	id := padi.TerminalID(uuid.NewString())
-	env := w.environment(info)
-	plan := shell.For(env["SHELL"])
-	maps.Copy(env, plan.Env)
 	w.reg.expect(padi.Record{ID: id, ParentID: req.Placement.Parent, Intent: req.Intent})
-	t, err := w.opt.Kaval.Spawn(ctx, kaval.SpawnRequest{
-		ID: id, Argv: plan.Argv, CWD: req.CWD, Env: env, InitFiles: plan.Files, Size: req.Size,
-	})
+	t, plan, err := w.startShell(ctx, id, req.CWD, req.Size)
 	if err != nil {
 		if answered(err) { // else it may have been made all the same, and is then known for what it is
 			w.reg.forget(id)
 		}
-		return plan, fmt.Errorf("start %s: %w", plan.Argv[0], hostErr(err))
+		return plan, err
 	}
 	w.reg.spawned(t)
 	made.ID, made.PID = t.ID, t.PID
 	return plan, nil
+}
+
+// startShell starts the user's shell on a new terminal.
+func (w *Workspace) startShell(ctx context.Context, id padi.TerminalID, cwd string, size kaval.Size) (t kaval.Terminal, plan shell.Plan, err error) {
+	info, err := w.opt.Kaval.Info(ctx)
+	if err != nil {
+		return t, plan, fmt.Errorf("ask kaval: %w", hostErr(err))
+	}
+	env := w.environment(info)
+	plan = shell.For(env["SHELL"])
+	maps.Copy(env, plan.Env)
+	t, err = w.opt.Kaval.Spawn(ctx, kaval.SpawnRequest{ID: id, Argv: plan.Argv, CWD: cwd, Env: env, InitFiles: plan.Files, Size: size})
+	if err != nil {
+		return t, plan, fmt.Errorf("start %s: %w", plan.Argv[0], hostErr(err))
+	}
+	return t, plan, nil
 }
 
 // environment is that of a terminal before kaval stamps it: the allowed part of ours, what a missing login would have set, and
@@ -144,22 +151,30 @@ func (w *Workspace) environment(info kaval.Info) map[string]string {
 
 // typeCommand types a command and Enter, once, when the shell reads it.
 func (w *Workspace) typeCommand(ctx context.Context, plan shell.Plan, argv []string, made *padi.Created) error {
-	if plan.Ready != "" {
-		from := int64(0)
-		res, err := w.opt.Kaval.Wait(ctx, made.ID, kaval.WaitRequest{Match: plan.Ready, After: &from, TimeoutMS: promptTimeoutMS})
-		if err != nil {
-			return fmt.Errorf("wait for the prompt of %s: %w", made.ID.Short(), hostErr(err))
-		}
-		if res.Result != kaval.Met {
-			w.log.Info("command typed without a prompt", "id", made.ID, "wait", res.Result)
-		}
-	}
 	line := shellquote.Typed(argv)
-	err := w.opt.Kaval.Write(ctx, made.ID, kaval.Input{Data: []byte(line + "\r")})
+	err := w.typeLine(ctx, plan, made.ID, line)
 	w.sent(ctx, padi.SendCreate, made.ID, []byte(line), err)
 	if err != nil {
-		return fmt.Errorf("type the command at %s: %w", made.ID.Short(), hostErr(err))
+		return err
 	}
 	made.Ran = shellquote.Join(argv)
+	return nil
+}
+
+// typeLine types a line and Enter, once, when the shell reads it.
+func (w *Workspace) typeLine(ctx context.Context, plan shell.Plan, id padi.TerminalID, line string) error {
+	if plan.Ready != "" {
+		from := int64(0)
+		res, err := w.opt.Kaval.Wait(ctx, id, kaval.WaitRequest{Match: plan.Ready, After: &from, TimeoutMS: promptTimeoutMS})
+		if err != nil {
+			return fmt.Errorf("wait for the prompt of %s: %w", id.Short(), hostErr(err))
+		}
+		if res.Result != kaval.Met {
+			w.log.Info("command typed without a prompt", "id", id, "wait", res.Result)
+		}
+	}
+	if err := w.opt.Kaval.Write(ctx, id, kaval.Input{Data: []byte(line + "\r")}); err != nil {
+		return fmt.Errorf("type the command at %s: %w", id.Short(), hostErr(err))
+	}
 	return nil
 }

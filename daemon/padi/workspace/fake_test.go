@@ -25,7 +25,10 @@ type fakeHost struct {
 	writeErr  error
 	watches   int
 	lists     int
-	onSpawn   func() // runs after the events of a spawn are out and before it returns
+	hang      kaval.TerminalID // its spawn gives no answer
+	// beforeSpawn and onKill run when a spawn and a kill come in.
+	beforeSpawn, onKill func()
+	onSpawn             func() // runs after the events of a spawn are out and before it returns
 }
 
 var errLine = errors.New("line broke")
@@ -130,7 +133,14 @@ func (f *fakeHost) List(context.Context) ([]kaval.Terminal, error) {
 	return slices.Clone(f.terminals), nil
 }
 
-func (f *fakeHost) Spawn(_ context.Context, req kaval.SpawnRequest) (kaval.Terminal, error) {
+func (f *fakeHost) Spawn(ctx context.Context, req kaval.SpawnRequest) (kaval.Terminal, error) {
+	if f.beforeSpawn != nil {
+		f.beforeSpawn()
+	}
+	if f.hang == req.ID {
+		<-ctx.Done()
+		return kaval.Terminal{}, ctx.Err()
+	}
 	f.mu.Lock()
 	f.spawns = append(f.spawns, req)
 	err, then := f.spawnErr, f.onSpawn
@@ -150,6 +160,9 @@ func (f *fakeHost) Spawn(_ context.Context, req kaval.SpawnRequest) (kaval.Termi
 }
 
 func (f *fakeHost) Kill(_ context.Context, id kaval.TerminalID) error {
+	if f.onKill != nil {
+		f.onKill()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.need(id); err != nil {

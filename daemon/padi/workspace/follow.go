@@ -19,10 +19,9 @@ const (
 
 // follow folds kaval's events into the registry, over as many lines as it takes.
 func (w *Workspace) follow(ctx context.Context) {
-	last := ""
 	pause := firstRetry
 	for {
-		if w.followOnce(ctx, &last) {
+		if w.followOnce(ctx) {
 			pause = firstRetry
 		} else {
 			pause = min(2*pause, maxRetry)
@@ -55,9 +54,9 @@ func (w *Workspace) retry(ctx context.Context, pause time.Duration) bool {
 }
 
 // followOnce follows one line to its end and reports whether it ever carried anything.
-func (w *Workspace) followOnce(ctx context.Context, last *string) (connected bool) {
+func (w *Workspace) followOnce(ctx context.Context) (connected bool) {
 	// Read before kaval is asked: what is created in the meantime is not missing from the answer.
-	candidates := w.reg.activeIDs()
+	candidates, last := w.reg.candidates()
 	for ev, err := range w.opt.Kaval.Watch(ctx) {
 		if err != nil {
 			if ctx.Err() == nil {
@@ -66,10 +65,16 @@ func (w *Workspace) followOnce(ctx context.Context, last *string) (connected boo
 			break
 		}
 		if ev.Kind == kaval.EventSnapshot {
+			if w.reg.isFrozen() {
+				return false // what this kaval holds will be asked again
+			}
 			now := w.instance(ctx)
-			w.reconcile(ev.Terminals, candidates, now != "" && *last == now)
-			*last, connected = now, true
+			w.reconcile(ctx, ev.Terminals, candidates, now != "" && last == now)
+			connected, candidates = true, w.reg.activeIDs()
+			w.reg.pair(now)
+			last = now
 			w.reg.setConnected(true)
+			w.lineIsUp(now)
 			w.settle()
 			w.log.Info("following kaval", "kaval", now, "terminals", len(ev.Terminals))
 			continue
@@ -96,10 +101,11 @@ func (w *Workspace) instance(ctx context.Context) string {
 
 // reconcile takes a whole inventory. A terminal that is missing ended while nobody looked if kaval is the same as before;
 // otherwise it went with its kaval and is kept to be restored.
-func (w *Workspace) reconcile(live []kaval.Terminal, candidates []padi.TerminalID, same bool) {
+func (w *Workspace) reconcile(ctx context.Context, live []kaval.Terminal, candidates []padi.TerminalID, same bool) {
 	for _, t := range live {
 		w.reg.fold(t)
 	}
+	w.endStrays(ctx, live)
 	for _, id := range candidates {
 		missing := !slices.ContainsFunc(live, func(t kaval.Terminal) bool { return t.ID == id })
 		switch {
@@ -120,7 +126,16 @@ func (w *Workspace) take(ev kaval.Event) {
 	case kaval.EventActivity:
 		w.reg.active(ev.ID, ev.At)
 	case kaval.EventExited:
-		w.reg.end(ev.ID, ev.ExitCode)
+		w.reg.exited(ev.ID, ev.ExitCode)
+	}
+}
+
+// endStrays ends what runs although it was put to sleep.
+func (w *Workspace) endStrays(ctx context.Context, live []kaval.Terminal) {
+	for _, id := range w.reg.strays(live) {
+		if err := w.opt.Kaval.Kill(ctx, id); err != nil && ctx.Err() == nil {
+			w.log.Warn("sleeping terminal still runs", "id", id, "err", err)
+		}
 	}
 }
 

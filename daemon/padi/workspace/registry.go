@@ -22,14 +22,20 @@ type registry struct {
 	order   []padi.TerminalID // of creation
 	// expected are terminals being made: what kaval will show with these ids was asked for here.
 	expected map[padi.TerminalID]*padi.Record
-	ended    tombstones
-	seq      int64
-	subs     map[*subscriber]struct{}
-	changed  chan struct{}               // closed and replaced with each event
-	dirty    chan struct{}               // holds one: something to save
-	moved    func(cwd string)            // told when the checkout there may have changed
-	pr       func(git *padi.Git) padi.PR // what is known of its pull request
-	agents   *agents.Tracker
+	// doubtful are the terminals that ran when the session was saved, until kaval has said whether they still do; they are in this life
+	// of kaval, as the session had it.
+	doubtful map[padi.TerminalID]bool
+	paired   string
+	// frozen are the leases of those who put another kaval in the place of the one that runs: what the old one still says is no news.
+	frozen  map[*lease]bool
+	ended   tombstones
+	seq     int64
+	subs    map[*subscriber]struct{}
+	changed chan struct{}               // closed and replaced with each event
+	dirty   chan struct{}               // holds one: something to save
+	moved   func(cwd string)            // told when the checkout there may have changed
+	pr      func(git *padi.Git) padi.PR // what is known of its pull request
+	agents  *agents.Tracker
 	// connected reports that kaval's events come in.
 	connected bool
 	closed    bool
@@ -42,6 +48,7 @@ type entry struct {
 	quiet    *quiet // while output counts as going on
 	gitKnown bool
 	saved    session.Terminal // as far as saving is concerned
+	again    *again           // of one that was started from its record, or seeded from it, until its agent is seen
 }
 
 // quiet is the end of one stretch of output.
@@ -49,7 +56,7 @@ type quiet struct{ timer *time.Timer }
 
 func (r *registry) init(moved func(cwd string), pr func(*padi.Git) padi.PR, tracker *agents.Tracker) {
 	r.entries = map[padi.TerminalID]*entry{}
-	r.expected = map[padi.TerminalID]*padi.Record{}
+	r.expected, r.doubtful, r.frozen = map[padi.TerminalID]*padi.Record{}, map[padi.TerminalID]bool{}, map[*lease]bool{}
 	r.ended.codes = map[padi.TerminalID]*int{}
 	r.subs = map[*subscriber]struct{}{}
 	r.changed = make(chan struct{})
@@ -127,24 +134,26 @@ func copied[T any](p *T) *T {
 	return &v
 }
 
-// seed takes over what was saved: nothing runs until kaval says so.
-func (r *registry) seed(saved []session.Terminal) {
+// candidates are the terminals that are thought to run, in the kaval of that name.
+func (r *registry) candidates() (ids []padi.TerminalID, kaval string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range saved {
-		if r.entries[s.ID] != nil {
-			continue
+	for _, id := range r.order {
+		if r.entries[id].rec.State == padi.Active || r.doubtful[id] {
+			ids = append(ids, id)
 		}
-		state := padi.Parked
-		if s.State == padi.Sleeping {
-			state = padi.Sleeping
-		}
-		rec := padi.Record{
-			ID: s.ID, State: state, ParentID: s.ParentID, Intent: s.Intent, CWD: s.CWD, Git: s.Git, LastCommand: s.LastCommand, Resume: s.Resume,
-			LastActivityAt: s.LastActivityAt, CreatedAt: s.CreatedAt, PR: padi.PR{Kind: "unsupported"},
-		}
-		r.entries[s.ID] = &entry{rec: rec, saved: s}
-		r.order = append(r.order, s.ID)
+	}
+	return ids, r.paired
+}
+
+// pair notes in which kaval everything that runs does. What kaval has not shown is parked for good.
+func (r *registry) pair(kaval string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.paired != kaval || len(r.doubtful) > 0 {
+		r.paired = kaval
+		clear(r.doubtful)
+		r.markDirty()
 	}
 }
 
@@ -188,17 +197,21 @@ func (r *registry) fold(t kaval.Terminal) {
 }
 
 func (r *registry) foldLocked(t kaval.Terminal) {
-	if r.ended.has(t.ID) {
+	if r.ended.has(t.ID) || len(r.frozen) > 0 {
 		return
 	}
 	e := r.entries[t.ID]
 	if e == nil {
 		e = r.adopt(t.ID)
 	}
+	if e.rec.State == padi.Sleeping && r.expected[t.ID] == nil {
+		return // it was put to sleep, and is ending or shall be
+	}
 	before := e.rec
+	delete(r.doubtful, t.ID)
 	e.see(t)
 	r.agents.See(t)
-	e.rec.Agent, e.rec.Resume = r.agents.Agent(t.ID)
+	r.agentOf(e)
 	r.publishChange(e, before)
 	if before.CWD != e.rec.CWD || before.LastCommand != e.rec.LastCommand || !reflect.DeepEqual(before.Foreground, e.rec.Foreground) {
 		r.moved(e.rec.CWD)
@@ -222,7 +235,7 @@ func (r *registry) adopt(id padi.TerminalID) *entry {
 
 // see folds kaval's view into the record.
 func (e *entry) see(t kaval.Terminal) {
-	e.rec.State = padi.Active
+	e.rec.State, e.rec.SleptAt, e.rec.ParkedAt = padi.Active, 0, 0
 	e.rec.CWD, e.rec.PID = t.CWD, t.PID
 	e.rec.CreatedAt = t.StartedAt
 	e.rec.LastCommand = t.LastCommand
@@ -288,7 +301,12 @@ func (e *entry) stopQuiet() {
 func (r *registry) end(id padi.TerminalID, code *int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.endLocked(id, code)
+}
+
+func (r *registry) endLocked(id padi.TerminalID, code *int) {
 	delete(r.expected, id)
+	delete(r.doubtful, id)
 	r.agents.Forget(id)
 	r.ended.add(id, code)
 	e := r.entries[id]
@@ -309,21 +327,6 @@ func (r *registry) end(id padi.TerminalID, code *int) {
 	}
 }
 
-// park keeps a record whose terminal went with its kaval.
-func (r *registry) park(id padi.TerminalID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := r.entries[id]
-	if e == nil || e.rec.State != padi.Active {
-		return
-	}
-	e.stopQuiet()
-	r.agents.Forget(id)
-	before := e.rec
-	e.rec.State, e.rec.PID, e.rec.Agent, e.rec.Foreground = padi.Parked, 0, nil, nil
-	r.publishChange(e, before)
-}
-
 // agentMoved takes what the files and the screen of a terminal's agent say now.
 func (r *registry) agentMoved(id padi.TerminalID) {
 	r.mu.Lock()
@@ -333,7 +336,7 @@ func (r *registry) agentMoved(id padi.TerminalID) {
 		return
 	}
 	before := e.rec
-	e.rec.Agent, e.rec.Resume = r.agents.Agent(id)
+	r.agentOf(e)
 	r.publishChange(e, before)
 }
 
@@ -428,4 +431,9 @@ func (t *tombstones) add(id padi.TerminalID, code *int) {
 func (t *tombstones) has(id padi.TerminalID) bool {
 	_, ok := t.codes[id]
 	return ok
+}
+
+func (t *tombstones) drop(id padi.TerminalID) {
+	delete(t.codes, id)
+	t.order = slices.DeleteFunc(t.order, func(o padi.TerminalID) bool { return o == id })
 }

@@ -4,9 +4,9 @@
 //
 // # How it is cut
 //
-// The registry (registry.go) is the one thing with a lock; nothing that may block is called with it held. follow.go carries
-// kaval's events into it, git.go looks at checkouts, save.go writes the session, watch.go hands the roster out, wait.go
-// waits for agents, create.go makes terminals.
+// The registry (registry.go, and dormant.go for what does not run) is the one thing with a lock; nothing that may block is called with
+// it held. follow.go carries kaval's events into it, git.go looks at checkouts, save.go writes the session, restore.go starts
+// again what it remembers, watch.go hands the roster out, wait.go waits for agents, create.go makes terminals.
 package workspace
 
 import (
@@ -26,10 +26,14 @@ import (
 	"kolu/daemon/padi/session"
 )
 
-// Store keeps the registry; session.Store is one.
+// Store keeps the registry; session.Store is one. All but Path are asked by one caller at a time.
 type Store interface {
-	Load() ([]session.Terminal, error)
-	Save([]session.Terminal) error
+	Load() (session.Saved, error)
+	Save(session.Saved) error
+	Backup() (name string, err error)
+	Backups() ([]padi.Backup, error)
+	Recall(name string) ([]session.Terminal, error)
+	Path() string
 }
 
 // Options are what a workspace is made of. Kaval and Log must be set.
@@ -42,6 +46,8 @@ type Options struct {
 	Instance func(ctx context.Context) (string, error)
 	// Upgrade makes kaval this padi's build in place. Nil refuses it.
 	Upgrade func(ctx context.Context) (padi.KavalStatus, error)
+	// Restart puts another kaval in the place of the one that runs; it asks for the freeze of this workspace itself. Nil refuses it.
+	Restart func(ctx context.Context) (padi.KavalStatus, error)
 	Store   Store // nil keeps nothing
 	// Detectors know the agents; without one, only what an agent says of itself is known.
 	Detectors []agents.Detector
@@ -73,6 +79,8 @@ type Workspace struct {
 	turns   turns
 	saving  sync.Mutex
 	loaded  atomic.Bool // the session was taken over
+	kept    saveState
+	line    lineState
 }
 
 var _ padi.Workspace = (*Workspace)(nil)
@@ -171,6 +179,7 @@ func (w *Workspace) Kill(ctx context.Context, id padi.TerminalID) (padi.Record, 
 	}
 	w.reg.end(id, nil)
 	w.sent(ctx, padi.SendKill, id, nil, nil)
+	w.save()
 	return rec, nil
 }
 
@@ -208,17 +217,6 @@ func (w *Workspace) History(ctx context.Context, id padi.TerminalID, req kaval.H
 	}
 	page, err := w.opt.Kaval.History(ctx, id, req)
 	return page, hostErr(err)
-}
-
-// Kaval says how padi's kaval is.
-func (w *Workspace) Kaval(context.Context) (padi.KavalStatus, error) {
-	if w.opt.Status != nil {
-		return w.opt.Status(), nil
-	}
-	if w.reg.isConnected() {
-		return padi.KavalStatus{State: "connected"}, nil
-	}
-	return padi.KavalStatus{State: "connecting"}, nil
 }
 
 // live refuses what needs a running terminal where the record says that there is none. An id that is no record is left to kaval,

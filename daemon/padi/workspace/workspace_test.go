@@ -27,21 +27,66 @@ import (
 type memoryStore struct {
 	mu    sync.Mutex
 	kept  []session.Terminal
+	kaval string
 	saves int
 	err   error
 	full  bool // no save succeeds
+	ring  [][]session.Terminal
 }
 
-func (m *memoryStore) Load() ([]session.Terminal, error) { return m.kept, m.err }
+func (m *memoryStore) Load() (session.Saved, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return session.Saved{Terminals: m.kept, Kaval: m.kaval}, m.err
+}
 
-func (m *memoryStore) Save(ts []session.Terminal) error {
+func (m *memoryStore) Save(s session.Saved) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.full {
 		return syscall.ENOSPC
 	}
-	m.kept, m.saves = ts, m.saves+1
+	m.kept, m.kaval, m.saves = s.Terminals, s.Kaval, m.saves+1
 	return nil
+}
+
+func (m *memoryStore) Path() string { return "" }
+
+func (m *memoryStore) Backup() (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.full {
+		return "", syscall.ENOSPC
+	}
+	m.ring = append(m.ring, m.kept)
+	return fmt.Sprint(len(m.ring) - 1), nil
+}
+
+func (m *memoryStore) Backups() (list []padi.Backup, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, ts := range m.ring {
+		list = append(list, padi.Backup{Name: fmt.Sprint(i), Kind: "session", Terminals: len(ts)})
+	}
+	return list, nil
+}
+
+func (m *memoryStore) Recall(name string) ([]session.Terminal, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, ts := range m.ring {
+		if name == fmt.Sprint(i) {
+			return ts, nil
+		}
+	}
+	return nil, padi.ErrNoBackup
+}
+
+// saved is what a next padi would find.
+func (m *memoryStore) saved() []session.Terminal {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.kept
 }
 
 func (m *memoryStore) setFull(full bool) {
