@@ -21,6 +21,9 @@ e2e: ## only the tests that need hosts
 chaos: ## five minutes of cut links under attaches, a watch and a driver
 	KOLU_CHAOS=5m go test -count=1 -timeout 20m -v -run TestChaos ./vm-tests
 
+agents-live: ## the real Claude Code, Codex and opencode, from the npm registry, against a scripted model
+	./test live
+
 bench: ## whole commands as ratios
 	go run ./bench
 

@@ -90,10 +90,13 @@ func (e terminal) mark() int {
 func (e terminal) until(mark int, what string, ok func(padi.Record) bool) entry {
 	e.t.Helper()
 	deadline := time.After(limit)
-	if r, err := e.w.Terminal(e.t.Context(), e.id); err == nil && mark < 0 && ok(r) {
-		return entry{time.Now(), r}
+	seen := mark
+	if mark < 0 {
+		seen = e.mark()
+		if r, err := e.w.Terminal(e.t.Context(), e.id); err == nil && ok(r) {
+			return entry{time.Now(), r}
+		}
 	}
-	seen := max(mark, 0)
 	for {
 		entries, n, more := e.log.after(seen)
 		for _, en := range entries {

@@ -15,8 +15,9 @@ import (
 	"kolu/daemon/padi"
 )
 
-// late is how long after the fact a state may be published. What was measured is logged.
-const late = 1500 * time.Millisecond
+// late is how long after the fact a state may be published on a machine that has much else to do. What was measured is logged; on a quiet one it is below
+// a third of a second.
+const late = 3 * time.Second
 
 func each(t *testing.T, test func(t *testing.T, e *world)) {
 	for _, p := range programs {

@@ -186,9 +186,33 @@ type Workspace struct {
 	WatchErr error
 	// Err, where it is set, is the answer to the roster's questions.
 	Err error
+	// OnPrompt answers prompts, which are noted in Prompts; Explained is what Explain gives.
+	OnPrompt  func(padi.PromptRequest) (padi.Receipt, error)
+	Prompts   []padi.PromptRequest
+	Explained padi.Explanation
 }
 
-var _ padi.Workspace = (*Workspace)(nil)
+var (
+	_ padi.Workspace   = (*Workspace)(nil)
+	_ padi.AgentKeeper = (*Workspace)(nil)
+)
+
+// Explain gives Explained.
+func (w *Workspace) Explain(_ context.Context, id padi.TerminalID) (padi.Explanation, error) {
+	x := w.Explained
+	x.ID = id
+	return x, w.Err
+}
+
+// Prompt notes the request and gives what OnPrompt does.
+func (w *Workspace) Prompt(_ context.Context, id padi.TerminalID, req padi.PromptRequest) (padi.Receipt, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.Prompts = append(w.Prompts, req)
+	r, err := w.OnPrompt(req)
+	r.ID = id
+	return r, err
+}
 
 func (w *Workspace) records() []padi.Record {
 	w.mu.Lock()

@@ -345,25 +345,25 @@ func TestWaitHasABound(t *testing.T) {
 	call(t, open(t, ws), "wait_outputSettled", args{"id": idA, "idleMs": 1})
 }
 
-// A wait for a settled state goes on while the terminal prints or the state has changed.
+// A wait for a settled state is the daemon's; one that is too old for it is named instead of believed.
 func TestSettledState(t *testing.T) {
 	ws := fakePadi()
-	var asked []string
+	old := false
 	ws.OnWait = func(_ context.Context, _ padi.TerminalID, req padi.WaitRequest) (padi.WaitResult, error) {
-		if req.IdleMS > 0 {
-			asked = append(asked, "idle")
-			if len(asked) == 4 {
-				ws.Records[0].Agent.State = padi.Waiting
-			}
-			return result(kaval.Met, "idle", nil), nil
+		if req.SettledMS != 10 || !slices.Equal(req.Until, []padi.Bucket{padi.BucketWaiting}) {
+			t.Errorf("asked %+v", req)
 		}
-		asked = append(asked, "state")
-		return result(kaval.Met, "", &padi.Agent{Kind: "codex", State: padi.Waiting}), nil
+		res := result(kaval.Met, "", &padi.Agent{Kind: "codex", State: padi.Waiting})
+		res.Settled = !old
+		return res, nil
 	}
-	ws.Records[0].Agent.State = padi.Thinking
-	_, facts, _ := call(t, open(t, ws), "wait_agentState", args{"id": idA, "until": []string{"waiting"}, "settledMs": 10, "timeoutMs": 60000})
-	if facts["result"] != "met" || !slices.Equal(asked, []string{"state", "idle", "state", "idle"}) {
-		t.Errorf("%v, asked %v", facts, asked)
+	ask := args{"id": idA, "until": []string{"waiting"}, "settledMs": 10, "timeoutMs": 60000}
+	if _, facts, _ := call(t, open(t, ws), "wait_agentState", ask); facts["result"] != "met" {
+		t.Errorf("%v", facts)
+	}
+	old = true
+	if _, facts, failed := call(t, open(t, ws), "wait_agentState", ask); facts["result"] == "met" {
+		t.Errorf("an old padi: %v, %v", facts, failed)
 	}
 }
 

@@ -71,7 +71,7 @@ func prepareSettled(raw json.RawMessage) (action, error) {
 	if err != nil {
 		return action{}, err
 	}
-	return args.action(padi.WaitRequest{IdleMS: idle}, 0)
+	return args.action(padi.WaitRequest{IdleMS: idle})
 }
 
 func agentStateTool() tool {
@@ -109,11 +109,11 @@ func prepareAgentState(raw json.RawMessage) (action, error) {
 	if err != nil {
 		return action{}, err
 	}
-	return args.action(padi.WaitRequest{Until: args.Until}, settled)
+	return args.action(padi.WaitRequest{Until: args.Until, SettledMS: settled})
 }
 
 // action checks what both waits share. req says what is waited for.
-func (a waitArgs) action(req padi.WaitRequest, settledMS int64) (action, error) {
+func (a waitArgs) action(req padi.WaitRequest) (action, error) {
 	if err := checkID("id", a.ID); err != nil {
 		return action{}, err
 	}
@@ -125,18 +125,18 @@ func (a waitArgs) action(req padi.WaitRequest, settledMS int64) (action, error) 
 	if err != nil {
 		return action{}, err
 	}
-	req.TimeoutMS = timeout
+	req.TimeoutMS, req.Tail = timeout, tail
 	return action{
 		bound: time.Duration(timeout)*time.Millisecond + waitGrace,
 		run: func(ctx context.Context, ws padi.Workspace) (any, error) {
-			return wait(ctx, ws, a.ID, req, settledMS, tail)
+			return wait(ctx, ws, a.ID, req)
 		},
 	}, nil
 }
 
-func wait(ctx context.Context, ws padi.Workspace, id padi.TerminalID, req padi.WaitRequest, settledMS int64, tail int) (any, error) {
-	res, err := drive.Wait(ctx, ws, id, req, settledMS)
-	if errors.Is(err, kaval.ErrGone) {
+func wait(ctx context.Context, ws padi.Workspace, id padi.TerminalID, req padi.WaitRequest) (any, error) {
+	res, err := drive.Wait(ctx, ws, id, req)
+	if errors.Is(err, kaval.ErrGone) || res.Result == kaval.Met && errors.Is(err, kaval.ErrNoTerminal) {
 		return frame{ID: id, Result: kaval.Gone}, nil
 	}
 	if err != nil {
@@ -145,27 +145,11 @@ func wait(ctx context.Context, ws padi.Workspace, id padi.TerminalID, req padi.W
 	f := frame{ID: id, Result: res.Result}
 	switch res.Result {
 	case kaval.Met:
-		return metAnswer(ctx, ws, id, res, tail)
+		f.Met = &metFrame{Fired: res.Fired, Agent: res.Agent, ElapsedMS: res.ElapsedMS, Screen: res.Screen}
 	case kaval.Closed:
 		f.Error = "padi is going away under a live terminal; wait again"
 	default:
 		f.ElapsedMS, f.ExitCode = &res.ElapsedMS, res.ExitCode
 	}
 	return f, nil
-}
-
-// metAnswer reads the screen where it was asked for; a terminal that ended in between is gone, not met.
-func metAnswer(ctx context.Context, ws padi.Workspace, id padi.TerminalID, res padi.WaitResult, tail int) (any, error) {
-	met := &metFrame{Fired: res.Fired, Agent: res.Agent, ElapsedMS: res.ElapsedMS}
-	if tail > 0 {
-		got, err := readScreen(ctx, ws, id, tail)
-		if errors.Is(err, kaval.ErrGone) || errors.Is(err, kaval.ErrNoTerminal) {
-			return frame{ID: id, Result: kaval.Gone, ElapsedMS: &res.ElapsedMS}, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		met.Screen = &got
-	}
-	return frame{ID: id, Result: kaval.Met, Met: met}, nil
 }

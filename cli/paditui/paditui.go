@@ -53,8 +53,9 @@ const ExitStatus = `EXIT STATUS
   0    done; wait: the condition was met; watch: stopped
   1    bad usage, no such terminal, no daemon, a broken line
   2    wait: the time ran out
-  3    wait: the terminal ended first
+  3    wait: the terminal ended first; prompt: no agent has the terminal
   4    of several hosts, some did not answer (1 when none did)
+  5    prompt: staged; 6: busy; 7: blocked
   130  wait: interrupted`
 
 // Face is one program's view of a padi: what its verbs share.

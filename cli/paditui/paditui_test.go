@@ -69,7 +69,7 @@ func all(ws *clitest.Workspace) func(*cli.Env) *cobra.Command {
 		f := NewFace(e, "kolu", connectTo(ws, nil))
 		root := &cobra.Command{Use: "kolu"}
 		f.Bind(root)
-		root.AddCommand(f.Wait(WaitAll))
+		root.AddCommand(f.Wait(WaitAll), f.Debrief())
 		return root
 	}
 }

@@ -71,9 +71,7 @@ func (f *Face) Wait(kind WaitKind) *cobra.Command {
 
 // plan is a wait that was found good.
 type plan struct {
-	req       padi.WaitRequest
-	settledMS int64
-	tail      int
+	req padi.WaitRequest
 }
 
 func (o waitOptions) plan() (plan, error) {
@@ -95,7 +93,7 @@ func (o waitOptions) plan() (plan, error) {
 		return plan{}, err
 	}
 	if o.settled != "" || o.given("settled") {
-		if p.settledMS, err = drive.Millis(o.settled); err != nil {
+		if p.req.SettledMS, err = drive.Millis(o.settled); err != nil {
 			return plan{}, fmt.Errorf("--settled %q: %w", o.settled, err)
 		}
 		if len(until.Buckets) == 0 {
@@ -107,7 +105,7 @@ func (o waitOptions) plan() (plan, error) {
 		if err != nil || n > kaval.ScrollbackLines {
 			return plan{}, fmt.Errorf("--snapshot %q: want a number of lines from 1 to %d", o.snaplen, kaval.ScrollbackLines)
 		}
-		p.tail = int(n)
+		p.req.Tail = int(n)
 	}
 	return p, nil
 }
@@ -156,7 +154,7 @@ func (f *Face) runWait(ctx context.Context, opts waitOptions) error {
 }
 
 func performWait(ctx context.Context, c *client.PadiClient, id padi.TerminalID, p plan) (drive.WaitFrame, error) {
-	res, err := drive.Wait(ctx, c, id, p.req, p.settledMS)
+	res, err := drive.Wait(ctx, c, id, p.req)
 	if errors.Is(err, kaval.ErrNoTerminal) {
 		return drive.WaitFrame{ID: id, Result: kaval.Gone}, nil // it was there a moment ago
 	}
@@ -164,14 +162,7 @@ func performWait(ctx context.Context, c *client.PadiClient, id padi.TerminalID, 
 		return drive.WaitFrame{}, err
 	}
 	frame := drive.Flat(res.WaitResult)
-	frame.Agent = res.Agent
-	if res.Result == kaval.Met && p.tail > 0 {
-		screen, err := c.Screen(ctx, id, kaval.ScreenRequest{Extent: kaval.Tail, Lines: p.tail, Trim: true})
-		if err != nil {
-			return drive.WaitFrame{}, err
-		}
-		frame.Screen = &screen.Text
-	}
+	frame.Agent, frame.Screen = res.Agent, res.Screen
 	return frame, nil
 }
 

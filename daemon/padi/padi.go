@@ -229,12 +229,20 @@ type WaitRequest struct {
 	Match     string   `json:"match,omitempty"`
 	After     *int64   `json:"after,omitempty"`
 	TimeoutMS int64    `json:"timeoutMs,omitempty"`
+	// SettledMS, which goes with Until, also wants the terminal to print nothing for so long in that state: a main loop can end its turn while something it
+	// started still prints.
+	SettledMS int64 `json:"settledMs,omitempty"`
+	// Tail asks for the last so many lines of content as they are when the wait is met.
+	Tail int `json:"tail,omitempty"`
 }
 
 // WaitResult is the one answer of a wait.
 type WaitResult struct {
 	kaval.WaitResult
 	Agent *Agent `json:"agent,omitempty"` // with Met, when Until was asked
+	// Settled says with Met that SettledMS was kept to; a padi that is older than it knows nothing of it.
+	Settled bool    `json:"settled,omitempty"`
+	Screen  *string `json:"screen,omitempty"` // with Met, when Tail was asked
 }
 
 // EventKind tells what happened in the roster.

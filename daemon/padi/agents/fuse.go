@@ -49,9 +49,10 @@ func (h held) state() (state padi.AgentState, asks, source, message string) {
 	return state, asks, source, message
 }
 
-// answered reports whether something was said or written since the prompt that was taken last.
+// answered reports whether something was said or written since the prompt that was taken last. That it is idle is no answer: Codex says so at the first key
+// that is typed.
 func (h held) answered() bool {
-	return h.status != nil && h.status.At >= h.prompted || h.status == nil && h.facts != nil && h.facts.At >= h.prompted
+	return h.status != nil && h.status.At >= h.prompted && h.status.State != "idle" || h.status == nil && h.facts != nil && h.facts.At >= h.prompted
 }
 
 func (h held) witnessed() (state padi.AgentState, asks, source, message string) {

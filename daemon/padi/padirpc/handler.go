@@ -147,6 +147,7 @@ func (s *server) wait(r *http.Request) (any, error) {
 	q := query{values: r.URL.Query()}
 	req := padi.WaitRequest{
 		IdleMS: q.number("idleMs"), Match: q.text("match"), After: q.optional("after"), TimeoutMS: q.number("timeoutMs"),
+		SettledMS: q.number("settledMs"), Tail: int(q.number("tail")),
 	}
 	if until := q.text("until"); until != "" {
 		for b := range strings.SplitSeq(until, ",") {

@@ -13,7 +13,7 @@
 //	POST   /v1/terminals/{id}/resize    Size → {}
 //	GET    /v1/terminals/{id}/screen    ?extent&lines&trim&ansi → Screen
 //	GET    /v1/terminals/{id}/history   ?before&max&epoch → HistoryPage
-//	GET    /v1/terminals/{id}/wait      ?until=a,b&idleMs&match&after&timeoutMs → WaitResult
+//	GET    /v1/terminals/{id}/wait      ?until=a,b&idleMs&match&after&timeoutMs&settledMs&tail → WaitResult
 //	GET    /v1/terminals/{id}/explain   Explanation
 //	POST   /v1/terminals/{id}/prompt    PromptRequest (data is base64) → Receipt
 //	GET    /v1/watch                    Events, one a line, until either side goes

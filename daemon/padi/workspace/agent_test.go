@@ -187,3 +187,39 @@ func TestNoAgentIsPrompted(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// TestWaitSettles has an agent whose turn has ended while something still prints: the wait goes on until that is over, and gives the screen.
+func TestWaitSettles(t *testing.T) {
+	s := inShell(t, fakeagent.Script{Paste: true, Word: true, Clock: true})
+	s.until("idle", has(padi.Waiting, "status"))
+	req := padi.WaitRequest{Until: []padi.Bucket{padi.BucketWaiting}, SettledMS: 2000, TimeoutMS: 3000}
+	if res, err := s.w.Wait(t.Context(), s.id, req); err != nil || res.Result != kaval.Timeout || res.Settled {
+		t.Errorf("while a clock runs: %+v, %v", res, err)
+	}
+	quiet := stage(t, fakeagent.Script{Paste: true, Word: true}, false)
+	quiet.prompt("hello")
+	req = padi.WaitRequest{Until: []padi.Bucket{padi.BucketWaiting}, SettledMS: 300, TimeoutMS: 60_000, Tail: 4}
+	res, err := quiet.w.Wait(t.Context(), quiet.id, req)
+	if err != nil || res.Result != kaval.Met || !res.Settled || res.ElapsedMS < 300 || res.Agent == nil {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if res.Screen == nil || !strings.Contains(*res.Screen, "? for shortcuts") || strings.Contains(*res.Screen, "heard") {
+		t.Errorf("the last four lines: %v", res.Screen)
+	}
+}
+
+// TestWaitSettlesInItsState leaves the state while the terminal is silent: silence alone is not enough.
+func TestWaitSettlesInItsState(t *testing.T) {
+	s := stage(t, fakeagent.Script{Paste: true, Word: true}, false)
+	s.prompt("hold")
+	s.until("working", has(padi.Thinking, "status"))
+	req := padi.WaitRequest{Until: []padi.Bucket{padi.BucketWaiting}, SettledMS: 100, TimeoutMS: 1000}
+	if res, err := s.w.Wait(t.Context(), s.id, req); err != nil || res.Result != kaval.Timeout {
+		t.Errorf("%+v, %v", res, err)
+	}
+	for _, bad := range []padi.WaitRequest{{IdleMS: 5, SettledMS: 5}, {Until: req.Until, SettledMS: -1}, {Until: req.Until, Tail: -1}} {
+		if _, err := s.w.Wait(t.Context(), s.id, bad); kaval.Code(err) != "invalid" {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}

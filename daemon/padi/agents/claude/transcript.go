@@ -83,6 +83,10 @@ type transcript struct {
 }
 
 func (d *Detector) readTranscript(path string) (transcript, error) {
+	var written int64 // from before it is read: what is read may be newer than that, never older
+	if info, err := os.Stat(path); err == nil {
+		written = info.ModTime().UnixMilli()
+	}
 	lines, _, err := agents.Tail(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return transcript{why: "no transcript yet"}, nil
@@ -91,9 +95,7 @@ func (d *Detector) readTranscript(path string) (transcript, error) {
 		return transcript{}, err
 	}
 	t := readLines(lines)
-	if info, err := os.Stat(path); err == nil {
-		t.quietMS = age(info.ModTime().UnixMilli())
-	}
+	t.quietMS = age(written)
 	t.startedAt = d.scan(path).startedAt
 	t.tasks = d.scan(path).progress()
 	return t, nil

@@ -49,6 +49,7 @@ type entry struct {
 
 // rollout reads a thread's file, unless it is as it was.
 func (d *Detector) rollout(path string) (rollout, error) {
+	written := modified(path) // from before it is read: what is read may be newer than that, never older
 	lines, size, err := agents.Tail(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return rollout{why: "no rollout yet"}, nil
@@ -60,7 +61,7 @@ func (d *Detector) rollout(path string) (rollout, error) {
 		return r, nil
 	}
 	r := readRollout(lines)
-	r.size, r.modified = size, modified(path)
+	r.size, r.modified = size, written
 	if len(d.rollouts) > 256 {
 		clear(d.rollouts)
 	}

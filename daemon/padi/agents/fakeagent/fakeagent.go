@@ -97,6 +97,7 @@ type agent struct {
 	pasted   string
 	typedAt  time.Time
 	hearings int // Enters
+	answers  int // turns that ended by themselves
 	code     int
 	over     bool
 }
@@ -295,6 +296,7 @@ func (a *agent) submit(text string) {
 	default:
 		a.said = append(a.said, "● heard "+text)
 		a.working = false
+		a.answers++
 		a.entry("assistant", `[{"type":"text","text":"heard"}]`, "end_turn")
 	}
 	a.tell()

@@ -95,10 +95,13 @@ func (a *agent) tell() {
 	case a.working:
 		state = "working"
 	}
+	if state == "idle" && a.answers > 0 {
+		state = "done"
+	}
 	if a.script.Word && a.dialog != "trust" {
 		fmt.Printf("\x1b]7501;state=%s:app=claude-code%s\x1b\\", state, kind)
 	}
-	a.files(map[string]string{"idle": "idle", "working": "busy", "blocked": "waiting"}[state])
+	a.files(map[string]string{"idle": "idle", "done": "idle", "working": "busy", "blocked": "waiting"}[state])
 }
 
 // files writes the file of this process, or removes it.

@@ -15,6 +15,7 @@ var (
 	anyDialog  = regexp.MustCompile(`esc (?:dismiss|close|cancel)`)
 	busy       = regexp.MustCompile(`esc (?:again to )?interrupt`)
 	box        = regexp.MustCompile(`^\s*┃`)
+	popup      = regexp.MustCompile(`┃.*┃\s*$`) // what may be completed, above the composer
 	fold       = regexp.MustCompile(`\[Pasted ~\d+ lines?\]`)
 	mini       = regexp.MustCompile(`^\s*(?:BUILD|PLAN)\b.*ctrl\+p`)
 	info       = regexp.MustCompile(`^\s*(?:Build|Plan|[A-Z][\w-]*)\s+·\s+\S`)
@@ -53,7 +54,7 @@ func readComposer(v *agents.View, lines []string, s kaval.Screen) {
 		end--
 	}
 	start := end
-	for start > 0 && box.MatchString(lines[start-1]) {
+	for start > 0 && box.MatchString(lines[start-1]) && !popup.MatchString(lines[start-1]) {
 		start--
 	}
 	if end < 0 || s.CursorY < start || s.CursorY > end {

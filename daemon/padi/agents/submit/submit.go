@@ -31,6 +31,8 @@ const (
 	// quiet is for how long a terminal prints nothing when its composer counts as being what it seems; else it must stay the same for a moment. Claude puts an interrupted
 	// prompt back a little after it says that it is idle.
 	quiet = 500 * time.Millisecond
+	// splitFor is how long a screen may show a turn after its end.
+	splitFor = 3 * time.Second
 	// absentFor is how long an agent may take to be started, by a command that was typed just now.
 	absentFor = 3 * time.Second
 	// plainAfter is how long a composer must be there until a program that has not asked for marked pastes counts as one that never does.
@@ -59,6 +61,19 @@ func (l Look) working() bool {
 		return l.Agent.State.Bucket() == padi.BucketWorking
 	}
 	return l.Agent != nil && l.Agent.State.Bucket() == padi.BucketWorking || l.View.State == padi.Thinking
+}
+
+// witness is what tells that a turn is under way.
+func (l Look) witness() string {
+	if l.Agent != nil && l.Agent.State.Bucket() == padi.BucketWorking {
+		return l.Agent.Source
+	}
+	return agents.FromScreen
+}
+
+// split reports whether the screen still shows a turn that has ended by everything else, as it does for a moment.
+func (l Look) split() bool {
+	return l.Agent != nil && l.Agent.State == padi.Waiting && l.View.State == padi.Thinking
 }
 
 // asking reports whether a dialog is up, and which.
@@ -190,7 +205,8 @@ func (p *prompt) awaitComposer(ctx context.Context) error {
 		case time.Since(askingSince) >= holdsFor:
 			return p.end(padi.Blocked, "%s", why)
 		}
-		if still := c.steady(p.shown()); !asking && p.canType(still) && (still || p.last.IdleMS >= quiet.Milliseconds()) {
+		split := p.last.split() && time.Since(p.began) < splitFor
+		if still := c.steady(p.shown()); !asking && !split && p.canType(still) && (still || p.last.IdleMS >= quiet.Milliseconds()) {
 			p.before = p.last
 			return p.checkDraft()
 		}

@@ -107,7 +107,7 @@ func (p *prompt) submit(ctx context.Context) error {
 		moved := p.moved(wordAt, busy)
 		switch {
 		case p.last.View.Composer && !holds && seen, moved && !holds:
-			return p.took(busy, moved, pressed)
+			return p.took(busy, moved, began)
 		case time.Since(began) >= p.limit && holds, p.receipt.Enters == enters && time.Since(pressed) >= 2*again && holds:
 			return p.end(padi.Staged, "the text is still in the composer after %d Enter", p.receipt.Enters)
 		case time.Since(began) >= min(p.limit, settleLimit) && !holds:
@@ -125,7 +125,10 @@ func (p *prompt) submit(ctx context.Context) error {
 // press presses Enter, by itself; or, in a Codex that works, Tab, since Enter would cut the answer short. It reports whether a turn was under way.
 func (p *prompt) press(ctx context.Context) (busy bool, err error) {
 	key := "\r"
-	if busy = p.last.working(); busy && p.last.Kind == "codex" {
+	if busy = p.last.working(); busy {
+		p.saw("a turn was under way, by its %s", p.last.witness())
+	}
+	if busy && p.last.Kind == "codex" {
 		key = "\t"
 	}
 	p.receipt.Enters++
@@ -141,8 +144,9 @@ func (p *prompt) moved(wordAt int64, busy bool) bool {
 	return p.last.working() || asking || p.last.WordAt > wordAt
 }
 
-func (p *prompt) took(busy, moved bool, pressed time.Time) error {
-	after := time.Since(pressed)
+// took writes the receipt of a prompt that left the composer. What the agent says after the first Enter is its answer.
+func (p *prompt) took(busy, moved bool, began time.Time) error {
+	after := time.Since(began)
 	if moved {
 		p.saw("the agent began to work %d ms after Enter", after.Milliseconds())
 	}
@@ -152,7 +156,7 @@ func (p *prompt) took(busy, moved bool, pressed time.Time) error {
 	if busy {
 		return p.end(padi.Busy, "a turn is under way; the text is queued behind it")
 	}
-	p.t.Taken(pressed)
+	p.t.Taken(began)
 	p.receipt.Result = padi.Taken
 	return errStop
 }
