@@ -23,6 +23,7 @@ import (
 	"kolu/daemon/padi/agents/opencode"
 	"kolu/daemon/padi/forge"
 	"kolu/daemon/padi/padirpc"
+	"kolu/daemon/padi/ports"
 	"kolu/daemon/padi/record"
 	"kolu/daemon/padi/repo"
 	"kolu/daemon/padi/session"
@@ -121,6 +122,7 @@ func (p *parts) open(ctx context.Context, self daemon.Hello) (http.Handler, erro
 	p.workspace = workspace.New(workspace.Options{
 		WatchRepos: func() (workspace.RepoWatch, error) { return repo.NewWatch() },
 		Record:     p.record,
+		Ports:      ports.New(),
 		Forge:      forge.New(forge.Options{Environ: p.env.Environ, Version: version.Version}),
 		Kaval:      supervisor, Status: supervisor.Status, Instance: supervisor.Instance, Upgrade: supervisor.Upgrade, Store: store,
 		Environ: daemon.DetachedEnv(p.env.Environ), Version: version.Version, Log: log,

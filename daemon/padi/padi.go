@@ -43,6 +43,8 @@ type Record struct {
 	Agent  *Agent `json:"agent"`
 	// Foreground is the program that has the terminal; null unless Active.
 	Foreground *Foreground `json:"foreground"`
+	// Ports are those that the terminal's programs listen on; null unless Active.
+	Ports *Ports `json:"ports"`
 	// LastCommand is the command line the shell ran last.
 	LastCommand string `json:"lastCommand,omitempty"`
 	// Resume brings the agent's conversation back in a fresh shell. It outlives the agent's terminal, and goes when the agent ended by
@@ -94,6 +96,24 @@ type Foreground struct {
 	Name  string `json:"name"`
 	PID   int    `json:"pid,omitempty"`
 	Title string `json:"title,omitempty"`
+}
+
+// Ports says on which TCP ports of its machine the programs of a terminal listen. Status is unknown before the first look, known, or
+// unsupported where the system does not tell.
+type Ports struct {
+	Status string `json:"status"`
+	List   []Port `json:"list,omitempty"`
+}
+
+// Port is one of them.
+type Port struct {
+	Port   int    `json:"port"`
+	Family string `json:"family"` // ipv4, ipv6
+	// Scope says who can reach it: any for every interface, loopback for this machine alone, interface for those that reach Address.
+	Scope   string `json:"scope"`
+	Address string `json:"address"`
+	PID     int    `json:"pid,omitempty"` // of a process that listens there
+	Process string `json:"process,omitempty"`
 }
 
 // Agent is the coding agent in a terminal. What nothing tells is left out.

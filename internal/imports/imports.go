@@ -48,6 +48,7 @@ var MayImport = map[string][]string{
 	"daemon/padi/supervise":  {"daemon", "daemon/kaval", "daemon/padi"},
 	"daemon/padi/repo":       {"daemon/kaval", "daemon/padi"},
 	"daemon/padi/forge":      {"daemon/padi"},
+	"daemon/padi/ports":      {"daemon/padi"},
 	"daemon/padi/record":     {"daemon", "daemon/kaval", "daemon/padi"},
 	"daemon/padi/agents":     {"daemon/kaval", "daemon/padi"},
 	// one package for each agent, which knows its files and its screen; they start nothing and write nothing

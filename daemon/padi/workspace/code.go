@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"kolu/daemon/kaval"
@@ -72,10 +73,16 @@ func (w *Workspace) Worktrees(ctx context.Context, dir string) ([]padi.WorktreeI
 		return nil, err
 	}
 	trees, err := repo.Worktrees(ctx, dir)
-	for i, t := range trees {
-		if !t.Main { // the others lie within it as a rule
-			trees[i].Terminals = w.terminalsIn(t.Path)
+	others := map[padi.TerminalID]bool{} // a worktree lies within the main checkout as a rule, and those in it are not in that
+	for i := len(trees) - 1; i >= 0; i-- {
+		in := w.terminalsIn(trees[i].Path)
+		if trees[i].Main {
+			in = slices.DeleteFunc(in, func(id padi.TerminalID) bool { return others[id] })
 		}
+		for _, id := range in {
+			others[id] = true
+		}
+		trees[i].Terminals = in
 	}
 	return trees, err
 }

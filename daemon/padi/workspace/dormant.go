@@ -122,7 +122,7 @@ func (r *registry) stopped(e *entry, state padi.State, set func(*padi.Record)) {
 	e.stopQuiet()
 	r.agents.Forget(e.rec.ID)
 	before := e.rec
-	e.rec.State, e.rec.PID, e.rec.Agent, e.rec.Foreground = state, 0, nil, nil
+	e.rec.State, e.rec.PID, e.rec.Agent, e.rec.Foreground, e.rec.Ports = state, 0, nil, nil, nil
 	set(&e.rec)
 	if e.rec.Resume != nil {
 		e.again = &again{resume: e.rec.Resume, command: e.rec.LastCommand}

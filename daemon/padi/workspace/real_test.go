@@ -120,9 +120,16 @@ func TestAWorktreeWithATerminalStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	main, err := w.Create(t.Context(), padi.CreateRequest{Placement: padi.Placement{Toplevel: true}, CWD: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
 	trees, err := w.Worktrees(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := []padi.WorktreeInfo{
-		{Path: dir, Head: trees[0].Head, Branch: "main", Main: true},
+		{Path: dir, Head: trees[0].Head, Branch: "main", Main: true, Terminals: []padi.TerminalID{main.ID}},
 		{Path: made.Worktree.Path, Head: trees[0].Head, Branch: "topic", Terminals: []padi.TerminalID{made.ID}},
 	}
 	if diff := cmp.Diff(want, trees); err != nil || diff != "" {

@@ -120,6 +120,10 @@ func (r *registry) setConnected(up bool) {
 func (e *entry) show() padi.Record {
 	rec := e.rec
 	rec.Git, rec.Agent, rec.Foreground, rec.Resume = copied(rec.Git), copied(rec.Agent), copied(rec.Foreground), copied(rec.Resume)
+	rec.Ports, rec.PR.CheckRuns = copied(rec.Ports), slices.Clone(rec.PR.CheckRuns)
+	if rec.Ports != nil {
+		rec.Ports.List = slices.Clone(rec.Ports.List)
+	}
 	if !e.seen.IsZero() {
 		rec.IdleMS = time.Since(e.seen).Milliseconds()
 	}
@@ -243,6 +247,9 @@ func (e *entry) see(t kaval.Terminal) {
 	e.rec.Foreground = foreground(t)
 	if !e.gitKnown {
 		e.rec.PR = padi.PR{Kind: "pending"}
+	}
+	if e.rec.Ports == nil {
+		e.rec.Ports = &padi.Ports{Status: "unknown"}
 	}
 	e.seen = time.Now().Add(-time.Duration(t.IdleMS) * time.Millisecond)
 	e.output = t.Output

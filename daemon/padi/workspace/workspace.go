@@ -53,8 +53,9 @@ type Options struct {
 	Detectors []agents.Detector
 	// WatchRepos makes what tells of changes in repositories. Without it they are looked at every few seconds.
 	WatchRepos func() (RepoWatch, error)
-	Forge      Forge  // nil knows no pull requests
-	Record     Record // nil keeps none
+	Forge      Forge    // nil knows no pull requests
+	Record     Record   // nil keeps none
+	Ports      PortScan // nil knows no ports
 	// Environ is the environment that terminals get the allowed part of, usually os.Environ().
 	Environ []string
 	// Agent is the socket of an ssh agent that is forwarded to this host, empty while none is; nil never has one. Terminals get it
@@ -75,6 +76,7 @@ type Workspace struct {
 	done    chan struct{} // closed when Run ends
 	git     *gitSensor
 	prs     *prSensor
+	ports   *portSensor
 	agents  *agents.Tracker
 	turns   turns
 	saving  sync.Mutex
@@ -94,7 +96,8 @@ func New(opt Options) *Workspace {
 	w.settle = sync.OnceFunc(func() { close(w.settled) })
 	w.agents = agents.New(agents.Options{Detectors: opt.Detectors, Screen: w.agentScreen, Changed: w.reg.agentMoved, Log: opt.Log})
 	w.git = newGitSensor(&w.reg, w.reg.gitSeen, opt.Log)
-	w.reg.init(w.git.moved, w.prs.of, w.agents)
+	w.ports = &portSensor{scan: opt.Ports, log: opt.Log, kick: make(chan struct{}, 1)}
+	w.reg.init(w.moved, w.prs.of, w.agents)
 	return w
 }
 
@@ -111,11 +114,18 @@ func (w *Workspace) Run(ctx context.Context) error {
 	defer wg.Wait()
 	wg.Go(func() { w.follow(ctx) })
 	wg.Go(func() { w.git.run(ctx, w.watchRepos()) })
+	wg.Go(func() { w.ports.run(ctx, w.reg.rooted, w.reg.portsSeen) })
 	wg.Go(func() { w.prs.run(ctx, w.reg.prKeys, w.reg.prSeen) })
 	wg.Go(func() { w.agents.Run(ctx) })
 	wg.Go(func() { w.autosave(ctx) })
 	<-ctx.Done()
 	return nil
+}
+
+// moved has the sensors look soon: something happened in a terminal that is at cwd.
+func (w *Workspace) moved(cwd string) {
+	w.git.moved(cwd)
+	w.ports.moved()
 }
 
 func (w *Workspace) watchRepos() RepoWatch {
