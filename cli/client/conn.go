@@ -63,6 +63,15 @@ func (c *PadiClient) Agents() (padi.AgentKeeper, error) {
 	return k, nil
 }
 
+// Sessions is what this padi remembers.
+func (c *PadiClient) Sessions() (padi.SessionKeeper, error) {
+	k, ok := c.Workspace.(padi.SessionKeeper)
+	if !ok {
+		return nil, fmt.Errorf("%w: this padi remembers no session", kaval.ErrRefused)
+	}
+	return k, nil
+}
+
 // Close ends the connection. The daemon and its terminals stay.
 func (c *PadiClient) Close() error { return c.end() }
 

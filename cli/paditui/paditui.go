@@ -27,6 +27,7 @@ func NewWith(env *cli.Env, connect Connect) *cobra.Command {
 	f := NewFace(env, "padi-tui", connect)
 	root := f.root("See and drive the workspace of a padi, here or on another machine", longHelp)
 	root.AddCommand(f.Status("status"), f.Watch(), f.Wait(WaitAgent), f.Explain(), f.Create(), f.Send(), f.Prompt(), f.Snapshot(), f.History(), f.Kill(), f.Worktree(), f.Record(), f.Kaval(), f.Upgrade())
+	root.AddCommand(f.SessionVerbs()...)
 	return root
 }
 
@@ -136,14 +137,15 @@ func (f *Face) withTerminal(ctx context.Context, word string, fn func(c *client.
 	})
 }
 
-// resolve finds the terminal of a query; ep is where c leads, for the command that shows what there is.
+// resolve finds the terminal of a query, and says what became of kaval; ep is where c leads, for the command that shows what there is.
 func (f *Face) resolve(ctx context.Context, c *client.PadiClient, ep client.Endpoint, query string) (padi.TerminalID, error) {
-	records, err := c.Terminals(ctx)
+	v, err := viewOf(ctx, c)
 	if err != nil {
 		return "", err
 	}
-	ids := make([]padi.TerminalID, len(records))
-	for i, r := range records {
+	f.noteKaval("", v.kaval)
+	ids := make([]padi.TerminalID, len(v.records))
+	for i, r := range v.records {
 		ids[i] = r.ID
 	}
 	list := "status"

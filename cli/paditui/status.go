@@ -84,19 +84,35 @@ func (f *Face) notes(host string, v view) {
 	f.noteKaval(host, v.kaval)
 }
 
-// noteKaval says that the rows of a host, or of this machine, are as they were when its kaval was last heard of.
+// noteKaval says what became of a host's kaval, or of this machine's: that its rows are as they were when it was last heard of, that
+// it was replaced, or that only the line to it was lost. The last is news for a minute.
 func (f *Face) noteKaval(host string, k padi.KavalStatus) {
-	if k.State == "" || k.State == "connected" || k.State == "connecting" {
-		return
+	if line := f.kavalNews(k); line != "" {
+		if host != "" {
+			line = host + ": " + line
+		}
+		f.note("%s", cli.Clean(line))
 	}
-	if host != "" {
-		host = host + ": "
+}
+
+// lineNewsMS is for how long it is said that a lost line was made again.
+const lineNewsMS = 60_000
+
+func (f *Face) kavalNews(k padi.KavalStatus) string {
+	switch {
+	case k.State == "" || k.State == "connecting":
+	case k.State != "connected":
+		why := ""
+		if k.Detail != "" {
+			why = " (" + k.Detail + ")"
+		}
+		return fmt.Sprintf("kaval is %s%s: its terminals are shown as they were last known", k.State, why)
+	case k.RestartedAt > 0 && k.Parked > 0:
+		return fmt.Sprintf("kaval was unresponsive — kolu restarted it; your session is ready to restore: %s restore (%d parked)", f.self, k.Parked)
+	case k.LineRestoredAt > 0 && k.At-k.LineRestoredAt < lineNewsMS:
+		return "the line to kaval was lost and is back; terminals and agents kept running, nothing to restore"
 	}
-	why := ""
-	if k.Detail != "" {
-		why = " (" + k.Detail + ")"
-	}
-	f.note("%s", cli.Clean(fmt.Sprintf("%skaval is %s%s: its terminals are shown as they were last known", host, k.State, why)))
+	return ""
 }
 
 func printStatus(w io.Writer, records []padi.Record, asJSON bool) error {

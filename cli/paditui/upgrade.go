@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kolu/cli/client"
+	"kolu/cli/drive"
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
 )
@@ -41,7 +42,7 @@ takes over. The terminals are kaval's and stay as they are, on the build that th
 // Kaval is the verbs about padi's kaval.
 func (f *Face) Kaval() *cobra.Command {
 	cmd := &cobra.Command{Use: "kaval", Short: "Look after the kaval of a padi", RunE: BareHelp}
-	cmd.AddCommand(f.kavalUpgrade())
+	cmd.AddCommand(f.kavalUpgrade(), f.kavalRestart())
 	return cmd
 }
 
@@ -71,6 +72,36 @@ whoever is attached goes on. The new build is first asked to read what it would 
 			})
 		},
 	}
+}
+
+func (f *Face) kavalRestart() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "restart",
+		Short: "End padi's kaval with every terminal in it, and start another; restore brings the terminals back",
+		Long: `End the kaval of a padi with every program in its terminals, and start another. The terminals are remembered, parked, and restore
+brings them back. It is for a kaval that does not answer; upgrade ends nothing.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.With(cmd.Context(), func(c *client.PadiClient, _ client.Endpoint) error {
+				r, ok := c.Workspace.(padi.KavalRestarter)
+				if !ok {
+					return fmt.Errorf("%w: this padi cannot restart its kaval", kaval.ErrRefused)
+				}
+				status, err := r.RestartKaval(cmd.Context())
+				if err != nil {
+					return err
+				}
+				f.note("kaval runs anew (pid %d); %d terminal(s) parked: %s restore brings them back", status.PID, status.Parked, f.self)
+				if asJSON {
+					return drive.WriteJSON(f.env.Stdout, status)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print kaval's status as JSON")
+	return cmd
 }
 
 // shortBuild is a build's id as people read it.
