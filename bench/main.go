@@ -2,8 +2,9 @@
 // run and in turn, by medians. Times of two machines or two days say nothing; the ratios do.
 //
 //	go run ./bench [-n RUNS] [-F SSH_CONFIG] [-cold] HOST...
+//	go run ./bench [-n RUNS] [-F SSH_CONFIG] -names 50 HOST
 //
-// It uses a home and a runtime directory of its own. -cold also times the first verb on a host that has no build: it ends the
+// The second asks one host by many names, as if they were hosts behind one server (many.go). It uses a home and a runtime directory of its own. -cold also times the first verb on a host that has no build: it ends the
 // daemons that this user has on the host and removes their builds, so it is for throw-away hosts. Linux only.
 package main
 
@@ -42,11 +43,12 @@ func run(ctx context.Context, args []string) (err error) {
 	n := flags.Int("n", 15, "runs of each command")
 	config := flags.String("F", "", "ssh `configuration`")
 	cold := flags.Bool("cold", false, "also time the first verb on a host without a build; removes the host's builds and daemons")
+	names := flags.Int("names", 0, "instead, ask each host by so many names at once")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() == 0 || *n < 1 {
-		return errors.New("usage: bench [-n RUNS] [-F SSH_CONFIG] [-cold] HOST [HOST]")
+		return errors.New("usage: bench [-n RUNS] [-F SSH_CONFIG] [-cold | -names N] HOST [HOST]")
 	}
 	b, err := newBench(ctx, *config, *n)
 	if err != nil {
@@ -55,6 +57,12 @@ func run(ctx context.Context, args []string) (err error) {
 	defer func() { err = errors.Join(err, b.close()) }()
 	fmt.Printf("%-10s %-44s %9s %9s %7s\n", "HOST", "COMMAND", "MEDIAN", "SSH", "RATIO")
 	for _, host := range flags.Args() {
+		if *names > 0 {
+			if err := b.many(ctx, host, *names); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := b.warm(ctx, host); err != nil {
 			return err
 		}
@@ -69,6 +77,7 @@ func run(ctx context.Context, args []string) (err error) {
 
 type bench struct {
 	dir, bin, ssh string
+	program       string // the ssh of this machine
 	n             int
 	homes         int
 }
@@ -105,6 +114,7 @@ func (b *bench) build(ctx context.Context, config string) error {
 	if err != nil {
 		return err
 	}
+	b.program = program
 	if config != "" {
 		program += " -F " + config
 	}
@@ -128,6 +138,14 @@ func (b *bench) newUser() (*user, error) {
 	return &user{home: home, bin: b.bin, env: []string{
 		"HOME=" + home, "XDG_RUNTIME_DIR=" + filepath.Join(home, "run"), "KOLU_RUNTIME_DIR=" + filepath.Join(home, "run"), "PATH=" + b.bin + ":" + os.Getenv("PATH"), "TERM=dumb", "LANG=C.UTF-8",
 	}}, nil
+}
+
+// output runs a command to its end and gives what it printed.
+func (u *user) output(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(u.bin, name), args...)
+	cmd.Env = u.env
+	out, err := cmd.Output()
+	return string(out), err
 }
 
 // time runs a command to its end and says how long it took.
