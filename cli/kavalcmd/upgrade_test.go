@@ -46,6 +46,7 @@ type machine struct {
 	t      *testing.T
 	dir    string
 	daemon *exec.Cmd
+	ended  bool
 	client *kavalrpc.Client
 }
 
@@ -116,6 +117,10 @@ func (m *machine) dialer() daemon.Dialer {
 
 // stop ends the daemon, which ends its terminals, and shows its log when the test failed.
 func (m *machine) stop() {
+	if m.ended {
+		return
+	}
+	m.ended = true
 	_ = m.daemon.Process.Signal(syscall.SIGTERM)
 	if err := m.daemon.Wait(); err != nil {
 		m.t.Errorf("kaval ended with %v", err)
@@ -217,7 +222,7 @@ func (m *machine) fds() int {
 // counter prints 1,000 numbers for each line it is sent.
 const counter = `stty -echo; i=0; echo ready; while read x; do j=0; while [ $j -lt 1000 ]; do i=$((i+1)); j=$((j+1)); echo $i; done; done`
 
-// follower reads a counter's output over every upgrade, by offset alone, and asks for more whenever it has seen all there is.
+// follower reads a counter's output over every upgrade, on one attachment, and asks for more whenever it has seen all there is.
 type follower struct {
 	m    *machine
 	id   kaval.TerminalID
@@ -225,7 +230,6 @@ type follower struct {
 	next int
 	rest []byte
 	seen chan int // thousands
-	cuts int
 }
 
 func (f *follower) follow(ctx context.Context) {
@@ -241,7 +245,6 @@ func (f *follower) follow(ctx context.Context) {
 			f.m.t.Error(err)
 			return
 		}
-		f.cuts++
 	}
 }
 
@@ -356,9 +359,6 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	m.until("no more descriptors than before", func() bool { return m.fds() <= fds+4 }) // those of connections come and go
 	stop()
 	following.Wait()
-	if f.cuts < upgrades {
-		t.Errorf("the follower was cut off %d times by %d upgrades", f.cuts, upgrades)
-	}
 
 	list, err := m.client.List(t.Context())
 	if err != nil {

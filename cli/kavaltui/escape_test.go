@@ -3,6 +3,8 @@ package kavaltui
 import (
 	"strings"
 	"testing"
+
+	"kolu/daemon/kaval/vt"
 )
 
 // scanAll feeds chunks and gives what was sent, and the number of helps; detached ends it.
@@ -74,6 +76,30 @@ func FuzzEscapeSplits(f *testing.F) {
 	})
 }
 
+// Whatever our own screen answers, an emulator of the user's answers too: every such answer is taken out of what is typed.
+func TestStripTakesWhatTheScreenAnswers(t *testing.T) {
+	for _, question := range []string{
+		"\x1b[c", "\x1bZ", "\x1b[>c", "\x1b[5n", "\x1b[6n", "\x1b[?6n", "\x1b[>q", "\x1b[?2004$p", "\x1b[20$p", "\x1b[?9999$p",
+		"\x1bP$qm\x1b\\", "\x1bP$qz\x1b\\", "\x1bP+q436f;5A5A\x1b\\", "\x1b[?u", "\x1b]7501;?\x1b\\", "\x1b]7501;?\a",
+	} {
+		screen := vt.New(vt.Options{Cols: 80, Rows: 24, Name: "x"})
+		screen.Write([]byte("\x1b[2;3H" + question))
+		answer := screen.Drain()
+		if len(answer) == 0 {
+			t.Errorf("%q is not answered", question)
+		}
+		for at := range answer {
+			var s stripper
+			got := append(s.strip([]byte("k")), s.strip(answer[:at])...)
+			got = append(got, s.strip(append(answer[at:len(answer):len(answer)], "ey"...))...)
+			alone := at > 0 && answer[at-1] == 0x1b && answer[at] != '\\' // an ESC at the end is a key
+			if !alone && string(got) != "key" {
+				t.Errorf("%q in %q, cut at %d: typed was %q", answer, question, at, got)
+			}
+		}
+	}
+}
+
 func TestStrip(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -89,6 +115,9 @@ func TestStrip(t *testing.T) {
 		{"size", []string{"\x1b[8;24;80t"}, ""},
 		{"palette and colours", []string{"\x1b]4;1;rgb:ff/ff/ff\x07\x1b]11;rgb:00/00/00\x1b\\x"}, "x"},
 		{"version and setting", []string{"\x1bP>|xterm(390)\x1b\\\x1bP1$r0m\x1b\\"}, ""},
+		{"kitty keyboard flags", []string{"\x1b[?5u", "\x1b[?0", "u"}, ""},
+		{"kitty keys pass", []string{"\x1b[97;5u\x1b[27u"}, "\x1b[97;5u\x1b[27u"},
+		{"terminfo", []string{"\x1bP1+r436f=323536\x1b\\a\x1bP0+r5A5A\x1b\\"}, "a"},
 		{"two in one chunk and a key between", []string{"\x1b[0nq\x1b[1;1R"}, "q"},
 		{"split", []string{"\x1b[?6", "2;22", "cx"}, "x"},
 		{"split at the string's end", []string{"\x1b]11;rgb:0/0/0\x1b", "\\x"}, "x"},

@@ -15,13 +15,14 @@ type stripper struct {
 // maxHeld bounds an answer; a key like Alt-] looks like the beginning of one.
 const maxHeld = 8192
 
-// csiReply are answers to device and mode questions: a final y with $, c, n, R or t, with something before it.
-var csiReply = regexp.MustCompile(`^\x1b\[(?:[?>=][0-9;:]*|[0-9;:]+)(?:\$y|[cnRt])$`)
+// csiReply are answers to device and mode questions: a final y with $, c, n, R or t, with something before it; and the flags of the
+// kitty keyboard, a u after a ?, which no key has.
+var csiReply = regexp.MustCompile(`^\x1b\[(?:(?:[?>=][0-9;:]*|[0-9;:]+)(?:\$y|[cnRt])|\?[0-9;:]*u)$`)
 
 // The beginnings of answers in strings; # stands for a digit.
 var (
-	oscReplies = []string{"4;", "1#;"}
-	dcsReplies = []string{">|", "0$r", "1$r"}
+	oscReplies = []string{"4;", "1#;", "7501;"}
+	dcsReplies = []string{">|", "0$r", "1$r", "0+r", "1+r"} // version, settings, terminfo
 )
 
 // strip takes a chunk and gives what is to be passed on.

@@ -28,9 +28,9 @@ func Within(ctx context.Context, timeoutMS int64, wait func(ctx context.Context)
 }
 
 // Ask puts a question that blocks in the daemon, and puts it again on each new line; query gives its parameters each time. tries is
-// how often it was put.
-func (c *Client) Ask(ctx context.Context, path string, query func() url.Values, out any) (tries int, err error) {
-	err = daemon.Retry(ctx, c.Dialer, 1, func(ctx context.Context) (bool, error) {
+// how often it was put, which over a plain Dialer is at most plain times.
+func (c *Client) Ask(ctx context.Context, path string, plain int, query func() url.Values, out any) (tries int, err error) {
+	err = daemon.Retry(ctx, c.Dialer, plain, func(ctx context.Context) (bool, error) {
 		tries++
 		return c.ask(ctx, http.MethodGet, withQuery(path, query()), nil, nil, out)
 	})

@@ -17,6 +17,9 @@ var (
 	ErrSurvivors  = errors.New("processes survived the kill")
 	ErrRefused    = errors.New("refused")
 	ErrClosing    = errors.New("daemon is shutting down")
+	// ErrMoving is an ErrClosing after which the same terminals go on: another build takes the daemon over, and what was asked can be
+	// asked again at once.
+	ErrMoving error = &wireError{detail: "another build takes the daemon over", kind: ErrClosing}
 )
 
 var codes = []struct {
@@ -32,6 +35,7 @@ var codes = []struct {
 	{"stalled", ErrStalled},
 	{"survivors", ErrSurvivors},
 	{"refused", ErrRefused},
+	{"moving", ErrMoving},
 	{"closing", ErrClosing},
 	{"upgrade-failed", ErrUpgrade},
 }

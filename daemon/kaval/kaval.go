@@ -229,6 +229,8 @@ type WaitResult struct {
 	ElapsedMS   int64      `json:"elapsedMs"`
 	MatchedLine string     `json:"matchedLine,omitempty"` // without escapes
 	ExitCode    *int       `json:"exitCode,omitempty"`    // with Gone, when it is known
+	// Moved is with Closed: another build takes the daemon over, and the same wait can be asked for again at once.
+	Moved bool `json:"moved,omitempty"`
 	// Offset is the cursor to go on from: the end of output when the wait ended.
 	Offset int64 `json:"offset"`
 }

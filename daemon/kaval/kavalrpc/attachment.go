@@ -18,19 +18,7 @@ import (
 	"kolu/daemon/kaval"
 )
 
-// Attach opens an attachment on a connection of its own. Over a daemon.Redialer it outlives its line: see lasting.
-func (c *Client) Attach(ctx context.Context, id kaval.TerminalID, req kaval.AttachRequest) (kaval.Attachment, error) {
-	if c.calls.Lasting() {
-		return c.attachLasting(ctx, id, req)
-	}
-	a, err := c.attach(ctx, id, req, nil)
-	if err != nil {
-		return nil, err
-	}
-	return a, nil
-}
-
-// attach opens an attachment over one line. With input, what is typed is numbered.
+// attach opens an attachment over one line, on a connection of its own. What is typed is numbered.
 func (c *Client) attach(ctx context.Context, id kaval.TerminalID, req kaval.AttachRequest, input *typed) (*attachment, error) {
 	path, err := of(id, "/attach")
 	if err != nil {
@@ -40,9 +28,7 @@ func (c *Client) attach(ctx context.Context, id kaval.TerminalID, req kaval.Atta
 	q.Number("cols", int64(req.Size.Cols))
 	q.Number("rows", int64(req.Size.Rows))
 	q.Optional("from", req.From)
-	if input != nil {
-		q.Text("input", input.key)
-	}
+	q.Text("input", input.key)
 	client := daemon.HTTPClient(c.calls.Dialer)
 	conn, resp, err := websocket.Dial(ctx, "ws://kaval"+path+"?"+url.Values(q).Encode(), &websocket.DialOptions{HTTPClient: client})
 	if err != nil {
@@ -56,9 +42,7 @@ func (c *Client) attach(ctx context.Context, id kaval.TerminalID, req kaval.Atta
 		a.at = *req.From
 	}
 	a.reader.Go(a.read)
-	if input != nil {
-		a.reader.Go(func() { input.send(a) })
-	}
+	a.reader.Go(func() { input.send(a) })
 	return a, nil
 }
 
@@ -90,7 +74,7 @@ type attachment struct {
 	frames chan kaval.Frame // closed when err is final
 	at     int64            // the reader's: the offset so far
 	err    error
-	input  *typed // nil where what is typed has no numbers
+	input  *typed
 }
 
 func (a *attachment) read() {
@@ -121,7 +105,7 @@ func (a *attachment) receive() (kaval.Frame, error) {
 		if err != nil {
 			return kaval.Frame{}, a.endOf(err)
 		}
-		if a.input != nil && a.input.hears(a, msg) {
+		if a.input.hears(a, msg) {
 			continue
 		}
 		frame, known, err := parseFrame(msg, a.at)
@@ -160,13 +144,6 @@ func (a *attachment) Next(ctx context.Context) (kaval.Frame, error) {
 	case <-ctx.Done():
 		return kaval.Frame{}, ctx.Err()
 	}
-}
-
-func (a *attachment) Write(ctx context.Context, data []byte) error {
-	if len(data) > kaval.MaxInput {
-		return kaval.Invalidf("input of %d bytes is more than %d", len(data), kaval.MaxInput)
-	}
-	return a.send(ctx, append([]byte{tagInput}, data...))
 }
 
 func (a *attachment) Resize(ctx context.Context, size kaval.Size) error {

@@ -19,8 +19,13 @@ var errClosed = net.ErrClosed
 // closeLimit is how long Close waits for the host to take what was typed before it.
 const closeLimit = 2 * time.Second
 
+// plainTries is how often a line is made on this machine. A daemon that another build takes over cuts the lines there are and some
+// that begin in that moment; its socket never closes, so one that does not answer there has ended.
+const plainTries = 3
+
 // lasting is an attachment that goes on over line after line: the output from the byte after the last one that Next gave, or a
-// fresh snapshot when the host no longer has that; the input from the first byte that the host did not take.
+// fresh snapshot when the host no longer has that; the input from the first byte that the host did not take. Without a
+// daemon.Redialer it goes on only with a daemon that is still there.
 type lasting struct {
 	c     *Client
 	id    kaval.TerminalID
@@ -39,7 +44,8 @@ type lasting struct {
 	size *kaval.Size // to be set on the next line
 }
 
-func (c *Client) attachLasting(ctx context.Context, id kaval.TerminalID, req kaval.AttachRequest) (kaval.Attachment, error) {
+// Attach opens an attachment that outlives its line.
+func (c *Client) Attach(ctx context.Context, id kaval.TerminalID, req kaval.AttachRequest) (kaval.Attachment, error) {
 	l := &lasting{c: c, id: id, input: newTyped(), at: req.From}
 	if req.Size != (kaval.Size{}) {
 		l.size = &req.Size
@@ -54,7 +60,7 @@ func (c *Client) attachLasting(ctx context.Context, id kaval.TerminalID, req kav
 
 // connect attaches over the next line. turn is held, or nobody else has l.
 func (l *lasting) connect(ctx context.Context) error {
-	return daemon.Retry(ctx, l.c.calls.Dialer, 1, func(ctx context.Context) (bool, error) {
+	return daemon.Retry(ctx, l.c.calls.Dialer, plainTries, func(ctx context.Context) (bool, error) {
 		l.mu.Lock()
 		size := l.size
 		l.mu.Unlock()
@@ -89,6 +95,7 @@ func (l *lasting) Next(ctx context.Context) (kaval.Frame, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(l.life, stop)()
+	var lost error // of the line before
 	for l.over == nil {
 		frame, err := l.next(ctx)
 		switch {
@@ -104,13 +111,24 @@ func (l *lasting) Next(ctx context.Context) (kaval.Frame, error) {
 		case ctx.Err() != nil:
 			return kaval.Frame{}, err
 		}
-		if !call.Broke(err) && !errors.Is(err, kaval.ErrClosing) {
-			l.over = err
-			break
+		if !l.final(err) {
+			lost = err
+			l.drop()
+			continue
 		}
-		l.drop()
+		if l.over = err; lost != nil && daemon.Absent(err) {
+			l.over = lost // the daemon ended, and this is what it said
+		}
 	}
 	return kaval.Frame{}, l.over
+}
+
+// final reports whether nothing is to be had over another line either.
+func (l *lasting) final(err error) bool {
+	if errors.Is(err, kaval.ErrMoving) || call.Broke(err) {
+		return false
+	}
+	return !l.c.calls.Lasting() || !errors.Is(err, kaval.ErrClosing)
 }
 
 // next gives the next frame of the line there is, or of a new one.

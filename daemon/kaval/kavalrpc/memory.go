@@ -45,7 +45,7 @@ func (m *Memory) MarshalJSON() ([]byte, error) {
 }
 
 // noteTime is how long a connection may take to note what it has written.
-const noteTime = 50 * time.Millisecond
+const noteTime = 250 * time.Millisecond
 
 // settle waits for the connections that have written something and are about to note it; mu is held. Those that have not
 // begun to write stay as they are.

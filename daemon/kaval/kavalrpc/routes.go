@@ -60,6 +60,7 @@ var statuses = map[string]int{
 	"stalled":      http.StatusConflict,
 	"survivors":    http.StatusConflict,
 	"refused":      http.StatusConflict,
+	"moving":       http.StatusServiceUnavailable,
 	"closing":      http.StatusServiceUnavailable,
 
 	"upgrade-failed": http.StatusConflict,

@@ -12,13 +12,10 @@ import (
 	"kolu/daemon/kaval"
 )
 
-// Wait blocks in the host. On a new line it is asked again: for a match from the place where the first one began, so that nothing
-// printed in between is missed; for a silence anew, so that no silence of the line is taken for one of the terminal; with what
-// is left of its time.
+// Wait blocks in the host. On a new line, and when another build takes the daemon over, it is asked again: for a match from the place
+// where the first one began, so that nothing printed in between is missed; for a silence anew, so that no silence of the line is
+// taken for one of the terminal; with what is left of its time.
 func (c *Client) Wait(ctx context.Context, id kaval.TerminalID, req kaval.WaitRequest) (r kaval.WaitResult, err error) {
-	if !c.calls.Lasting() {
-		return r, c.getOf(ctx, id, "/wait", waitQuery(req), &r)
-	}
 	began := time.Now()
 	over, err := call.Within(ctx, req.TimeoutMS, func(ctx context.Context) error { return c.lastingWait(ctx, id, req, began, &r) })
 	if over {
@@ -42,11 +39,15 @@ func (c *Client) lastingWait(ctx context.Context, id kaval.TerminalID, req kaval
 		}
 		req.After = &at
 	}
-	tries, err := c.calls.Ask(ctx, path, func() url.Values {
+	tries, err := c.calls.Ask(ctx, path, plainTries, func() url.Values {
 		now := req
 		now.TimeoutMS = daemon.Remaining(req.TimeoutMS, began)
 		return url.Values(waitQuery(now))
 	}, r)
+	if err == nil && r.Moved {
+		*r = kaval.WaitResult{}
+		return c.lastingWait(ctx, id, req, began, r)
+	}
 	if tries > 1 && errors.Is(err, kaval.ErrNoTerminal) { // it was there when the wait began
 		err = fmt.Errorf("%w: %s ended while the line was down", kaval.ErrGone, id.Short())
 	}

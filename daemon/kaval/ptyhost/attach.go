@@ -120,7 +120,7 @@ func (a *attachment) Next(ctx context.Context) (kaval.Frame, error) {
 		case <-a.t.host.closing:
 			return kaval.Frame{}, kaval.ErrClosing
 		case <-a.moving:
-			return kaval.Frame{}, kaval.ErrClosing
+			return kaval.Frame{}, kaval.ErrMoving
 		case <-ctx.Done():
 			return kaval.Frame{}, ctx.Err()
 		}

@@ -139,7 +139,7 @@ func (f *Frozen) Files() []syscall.Conn {
 	return files
 }
 
-// Leave ends every wait with Closed and every attachment and watch with ErrClosing, and takes the input that is on its way. It gives
+// Leave ends every wait with Closed and every attachment and watch with ErrMoving, and takes the input that is on its way. It gives
 // that input as what Resume calls late; from then on nothing is taken any more.
 func (f *Frozen) Leave(ctx context.Context) (map[kaval.TerminalID][]byte, error) {
 	h := f.h
@@ -369,8 +369,10 @@ func Resume(o Options, s *State, late map[kaval.TerminalID][]byte) *Host {
 			continue
 		}
 		if data := late[t.id]; len(data) > 0 {
-			t.lane <- struct{}{} // before anyone else's input
+			t.lane <- struct{}{}                          // before anyone else's input
+			_ = h.writes.enter(context.Background(), nil) // a hand-over that comes at once takes what is left of it; never fails without an end of the context
 			h.readers.Go(func() {
+				defer h.writes.leave()
 				defer func() { <-t.lane }()
 				if err := t.writeInTurn(context.Background(), data, kaval.WriteDeadline); err != nil {
 					h.log.Warn("input from before an upgrade", "terminal", t.id, "err", err)

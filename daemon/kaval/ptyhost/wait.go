@@ -100,7 +100,7 @@ func (t *terminal) await(ctx context.Context, w *waiter, result *kaval.WaitResul
 			result.Result = kaval.Closed
 			return nil
 		case <-moving:
-			result.Result = kaval.Closed
+			result.Result, result.Moved = kaval.Closed, true
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

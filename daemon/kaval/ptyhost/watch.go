@@ -43,7 +43,7 @@ func (h *Host) Watch(ctx context.Context) iter.Seq2[kaval.Event, error] {
 				yield(kaval.Event{}, kaval.ErrClosing)
 				return
 			case <-moving:
-				yield(kaval.Event{}, kaval.ErrClosing)
+				yield(kaval.Event{}, kaval.ErrMoving)
 				return
 			case <-ctx.Done():
 				return

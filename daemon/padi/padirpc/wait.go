@@ -44,7 +44,7 @@ func (c *Client) lastingWait(ctx context.Context, id padi.TerminalID, req padi.W
 		}
 		req.After = &screen.Offset
 	}
-	tries, err := c.calls.Ask(ctx, p, func() url.Values {
+	tries, err := c.calls.Ask(ctx, p, 1, func() url.Values {
 		now := req
 		now.TimeoutMS = daemon.Remaining(req.TimeoutMS, began)
 		return url.Values(waitQuery(now))
