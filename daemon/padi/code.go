@@ -59,6 +59,8 @@ type File struct {
 	Encoding  string `json:"encoding"`
 	Content   string `json:"content"`
 	Truncated bool   `json:"truncated,omitempty"` // Content is the first MaxFile bytes
+	// Tag is the same for the same whole content, whenever it was written; empty for a file over 64 MiB.
+	Tag string `json:"tag,omitempty"`
 }
 
 // DiffMode says what a checkout is compared with: its last commit, or where its branch left that of origin.

@@ -3,10 +3,12 @@ package ports
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -200,6 +202,32 @@ func TestKernelTables(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
+	}
+}
+
+// Both ways of asking the kernel say the same of the sockets that stay.
+func TestNetlinkSaysWhatTheTablesSay(t *testing.T) {
+	p := start(t, nil, "127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0")
+	told, err := asked()
+	if err != nil {
+		t.Skipf("this machine does not answer: %v", err)
+	}
+	shown, err := listening()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := func(all []socket) map[int]socket {
+		of := map[int]socket{}
+		for _, s := range all {
+			if slices.Contains(p.ports, s.port.Port) {
+				of[s.port.Port] = s
+			}
+		}
+		return of
+	}
+	a, b := mine(told), mine(shown)
+	if len(a) != len(p.ports) || !maps.Equal(a, b) {
+		t.Errorf("netlink says %+v, the tables %+v", a, b)
 	}
 }
 

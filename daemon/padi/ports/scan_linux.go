@@ -23,7 +23,10 @@ const anew = 12
 // session, a descendant, or one that was started with its KAVAL_TERMINAL_ID holds the socket. An error says that the system could not be
 // looked at, and then nothing is known.
 func (s *Scanner) Scan(terminals []Terminal) (map[padi.TerminalID][]padi.Port, error) {
-	sockets, err := listening()
+	sockets, err := asked()
+	if err != nil {
+		sockets, err = listening()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +233,7 @@ func socketsOf(pid int) []uint64 {
 	return inodes
 }
 
-// listening are the TCP sockets that listen, of every user.
+// listening are the TCP sockets that listen, of every user, by the kernel's text tables.
 func listening() ([]socket, error) {
 	four, err := readTable("/proc/net/tcp", "ipv4")
 	if err != nil {

@@ -3,7 +3,9 @@ package repo
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -97,18 +99,26 @@ func isDir(root *os.Root, name string, e fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-// File reads a file of a checkout, at most its first padi.MaxFile bytes.
-func File(req padi.PathRequest) (padi.File, error) {
+// File reads a file of a checkout, at most its first padi.MaxFile bytes. ctx ends the reading of the rest, for the tag.
+func File(ctx context.Context, req padi.PathRequest) (padi.File, error) {
 	root, name, err := open(req.Repo, req.Path)
 	if err != nil {
 		return padi.File{}, err
 	}
 	defer root.Close()
-	data, info, err := read(root, name)
+	file, info, err := plain(root, name)
+	if err != nil {
+		return padi.File{}, pathErr(req.Path, err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, padi.MaxFile+1))
 	if err != nil {
 		return padi.File{}, pathErr(req.Path, err)
 	}
 	f := padi.File{Path: name, Size: max(info.Size(), int64(len(data))), Encoding: "utf-8", Truncated: len(data) > padi.MaxFile}
+	if f.Tag, err = tag(ctx, data, file); err != nil {
+		return padi.File{}, pathErr(req.Path, err)
+	}
 	data = data[:min(len(data), padi.MaxFile)]
 	if f.Truncated {
 		data = wholeRunes(data)
@@ -120,22 +130,53 @@ func File(req padi.PathRequest) (padi.File, error) {
 	return f, nil
 }
 
-// read gives one byte more than may be shown where the file is longer. It reads plain files alone: another kind might never end.
+// maxTagged bounds the files that have a tag, in bytes.
+const maxTagged = 64 << 20
+
+// tag tells one content of a file from another, whatever its time says; empty for one that is too long. rest follows what was read.
+func tag(ctx context.Context, read []byte, rest io.Reader) (string, error) {
+	h := sha256.New()
+	h.Write(read)
+	for size := int64(len(read)); ; {
+		n, err := io.CopyN(h, rest, 1<<20)
+		if size += n; errors.Is(err, io.EOF) {
+			return hex.EncodeToString(h.Sum(nil))[:32], nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || size > maxTagged {
+			return "", err
+		}
+	}
+}
+
+// read gives one byte more than may be shown where the file is longer.
 func read(root *os.Root, name string) ([]byte, fs.FileInfo, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, info, err := plain(root, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
+	data, err := io.ReadAll(io.LimitReader(f, padi.MaxFile+1))
+	return data, info, err
+}
+
+// plain opens plain files alone: another kind might never end. The caller closes it.
+func plain(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%w: it is no plain file", padi.ErrOutside)
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: it is no plain file", padi.ErrOutside)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, padi.MaxFile+1))
-	return data, info, err
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
 }
 
 // wholeRunes drops the beginning of a character at the end.

@@ -95,7 +95,7 @@ func TestNoPathLeadsOutOfACheckout(t *testing.T) {
 	}
 	outside := []string{"link", "twice", "linked/secret", "../up/secret", "..", "sub/../../x", secret, "/etc/passwd", ".git/config", ".GIT/config", "./.git/HEAD", "a\x00b", "fifo"}
 	for _, path := range outside {
-		if f, err := repo.File(padi.PathRequest{Repo: dir, Path: path}); !errors.Is(err, padi.ErrOutside) {
+		if f, err := repo.File(t.Context(), padi.PathRequest{Repo: dir, Path: path}); !errors.Is(err, padi.ErrOutside) {
 			t.Errorf("reading %q gave %+v, %v", path, f, err)
 		}
 	}
@@ -146,17 +146,18 @@ func TestFile(t *testing.T) {
 		{Path: "nul", Size: 3, Encoding: "base64", Content: b64([]byte("a\x00b"))},
 		{Path: "empty", Encoding: "utf-8"},
 	} {
-		got, err := repo.File(padi.PathRequest{Repo: dir, Path: want.Path})
+		got, err := repo.File(t.Context(), padi.PathRequest{Repo: dir, Path: want.Path})
+		got.Tag = ""
 		if err != nil || got != want {
 			t.Errorf("%s: %d bytes of %s, %v", want.Path, len(got.Content), got.Encoding, err)
 		}
 	}
 	for path, want := range map[string]error{"gone": padi.ErrFileGone, "text/x": padi.ErrFileGone, "": padi.ErrOutside} {
-		if _, err := repo.File(padi.PathRequest{Repo: dir, Path: path}); !errors.Is(err, want) {
+		if _, err := repo.File(t.Context(), padi.PathRequest{Repo: dir, Path: path}); !errors.Is(err, want) {
 			t.Errorf("%q gave %v, want %v", path, err, want)
 		}
 	}
-	if _, err := repo.File(padi.PathRequest{Repo: tmp(t), Path: "x"}); !errors.Is(err, padi.ErrNoRepo) {
+	if _, err := repo.File(t.Context(), padi.PathRequest{Repo: tmp(t), Path: "x"}); !errors.Is(err, padi.ErrNoRepo) {
 		t.Errorf("no repository gave %v", err)
 	}
 }
@@ -240,5 +241,37 @@ func TestStatusLeavesTheIndexAlone(t *testing.T) {
 	status(t, dir, padi.Local)
 	if after, err := os.ReadFile(index); err != nil || string(after) != string(before) {
 		t.Errorf("the index was written: %v", err)
+	}
+}
+
+// The tag is of the content: a checkout that writes the same again changes nothing, one byte anywhere does.
+func TestTagIsOfTheContent(t *testing.T) {
+	dir := fresh(t)
+	long := strings.Repeat("x", 3*padi.MaxFile)
+	tag := func(text string, at time.Time) string {
+		t.Helper()
+		write(t, dir, "file", text)
+		if err := os.Chtimes(filepath.Join(dir, "file"), at, at); err != nil {
+			t.Fatal(err)
+		}
+		f, err := repo.File(t.Context(), padi.PathRequest{Repo: dir, Path: "file"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Tag
+	}
+	now := time.Now()
+	first := tag(long, now)
+	if again := tag(long, now.Add(time.Hour)); again != first || first == "" {
+		t.Errorf("%q became %q", first, again)
+	}
+	if other := tag(long[1:]+"y", now); other == first {
+		t.Error("another end has the same tag")
+	}
+	if err := os.Truncate(filepath.Join(dir, "file"), 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := repo.File(t.Context(), padi.PathRequest{Repo: dir, Path: "file"}); err != nil || f.Tag != "" || !f.Truncated || f.Size != 1<<30 {
+		t.Errorf("a huge file: %v, tag %q, size %d", err, f.Tag, f.Size)
 	}
 }

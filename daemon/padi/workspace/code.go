@@ -41,11 +41,11 @@ func (w *Workspace) Directory(_ context.Context, req padi.PathRequest) (padi.Fil
 }
 
 // File reads a file of a checkout.
-func (w *Workspace) File(_ context.Context, req padi.PathRequest) (padi.File, error) {
+func (w *Workspace) File(ctx context.Context, req padi.PathRequest) (padi.File, error) {
 	if err := checkRepo(req.Repo); err != nil {
 		return padi.File{}, err
 	}
-	return repo.File(req)
+	return repo.File(ctx, req)
 }
 
 // GitStatus says how a checkout differs.
