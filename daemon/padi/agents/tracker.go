@@ -86,6 +86,9 @@ func (t *Tracker) See(term kaval.Terminal) {
 
 func (e *tracked) see(term kaval.Terminal) {
 	before := e.t
+	if blind(term) && !blind(before) { // what was seen last holds, until something else is seen
+		term.ForegroundPID, term.ForegroundProcess = before.ForegroundPID, before.ForegroundProcess
+	}
 	kind := KindOf(term)
 	switch {
 	case kind == "":
@@ -105,6 +108,9 @@ func (e *tracked) see(term kaval.Terminal) {
 	}
 	e.held.settlePrompt(time.Now())
 }
+
+// blind reports that kaval could not see who has the terminal.
+func blind(t kaval.Terminal) bool { return !t.CommandRooted && t.ForegroundPID == 0 }
 
 // shellIdle reports that the terminal's shell itself has the terminal, which a program at its root never tells.
 func shellIdle(t kaval.Terminal) bool {

@@ -21,9 +21,9 @@ const (
 	each = 20 * time.Millisecond
 	// steady is how long the composer must show the same before Enter is pressed: Codex takes one within 100 ms of typed text for a line break.
 	steady = 150 * time.Millisecond
-	// again is after how long Enter is pressed once more at a composer that still holds the text, and enters how often in all.
-	again  = 1500 * time.Millisecond
-	enters = 3
+	// again is after how long Enter is pressed once more at a composer that still holds the text; each further time takes twice as long. opencode ignores it for
+	// seconds while it starts on a busy machine.
+	again = 1500 * time.Millisecond
 	// settled is how long at most the text may take to show; Enter is pressed then all the same, if nothing speaks against it.
 	settleLimit = 10 * time.Second
 	// holdsFor is how long a dialog must be seen to count, since one that was just answered may still be drawn.

@@ -108,12 +108,12 @@ func (p *prompt) submit(ctx context.Context) error {
 		switch {
 		case p.last.View.Composer && !holds && seen, moved && !holds:
 			return p.took(busy, moved, began)
-		case time.Since(began) >= p.limit && holds, p.receipt.Enters == enters && time.Since(pressed) >= 2*again && holds:
+		case time.Since(began) >= min(p.limit, DefaultTimeout) && holds:
 			return p.end(padi.Staged, "the text is still in the composer after %d Enter", p.receipt.Enters)
 		case time.Since(began) >= min(p.limit, settleLimit) && !holds:
 			return p.end(padi.Staged, "the text was typed, and nothing shows that it was taken")
 		}
-		if _, asking := p.last.asking(); holds && !asking && time.Since(pressed) >= again && p.receipt.Enters < enters {
+		if _, asking := p.last.asking(); holds && !asking && time.Since(pressed) >= again<<(p.receipt.Enters-1) {
 			pressed = time.Now()
 			if busy, err = p.press(ctx); err != nil {
 				return err
