@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -298,6 +299,42 @@ func TestLongCutGivesASnapshot(t *testing.T) {
 	line.Cut()
 	line.Mend(t)
 	if f, err = a.Next(bounded(t)); err != nil || f.Kind != kaval.FrameSnapshot {
+		t.Errorf("asked for a snapshot, got %s, %v", f.Kind, err)
+	}
+}
+
+// telling is a line that says during a dial that it was lost, as one to a host does when that is found out then.
+type telling struct {
+	*stdiotest.Line
+	told func()
+}
+
+func (l *telling) Dial(ctx context.Context) (net.Conn, error) {
+	if l.told != nil {
+		l.told()
+	}
+	return l.Line.Dial(ctx)
+}
+
+// TestRedrawAskedForDuringADial asks for a fresh snapshot while the attachment is on its way to the next line: it begins with one.
+func TestRedrawAskedForDuringADial(t *testing.T) {
+	socket, host := serve(t)
+	id := talker(t, host, 3)
+	line := &telling{Line: stdiotest.New(t, daemon.Unix(socket).Dial)}
+	c := kavalrpc.NewClient(line)
+	defer c.Close()
+	a, err := c.Attach(bounded(t), id, kaval.AttachRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if _, err := a.Next(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	line.told = sync.OnceFunc(a.(interface{ Redraw() }).Redraw)
+	line.Cut()
+	line.Mend(t)
+	if f, err := a.Next(bounded(t)); err != nil || f.Kind != kaval.FrameSnapshot {
 		t.Errorf("asked for a snapshot, got %s, %v", f.Kind, err)
 	}
 }

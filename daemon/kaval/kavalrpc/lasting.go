@@ -68,11 +68,7 @@ func (l *lasting) connect(ctx context.Context) error {
 		if size != nil {
 			req.Size = *size
 		}
-		redraw := l.redraw.Load()
-		if redraw != l.drawn {
-			req.From = nil
-		}
-		a, err := l.c.attach(ctx, l.id, req, l.input)
+		a, redraw, err := l.attach(ctx, req)
 		if err != nil {
 			return !call.Broke(err), err
 		}
@@ -84,6 +80,22 @@ func (l *lasting) connect(ctx context.Context) error {
 		}
 		return true, nil
 	})
+}
+
+// attach attaches with a snapshot where one was asked for, also meanwhile: it may be during the dial that the line is found lost, and
+// that the caller hears of it. redraw is the number of the request that is done.
+func (l *lasting) attach(ctx context.Context, req kaval.AttachRequest) (a *attachment, redraw int64, err error) {
+	for {
+		redraw = l.redraw.Load()
+		if redraw != l.drawn {
+			req.From = nil
+		}
+		a, err = l.c.attach(ctx, l.id, req, l.input)
+		if err != nil || req.From == nil || l.redraw.Load() == redraw {
+			return a, redraw, err
+		}
+		_ = a.Close() // it has given nothing yet
+	}
 }
 
 // Redraw makes the next line begin with a fresh snapshot, for a caller who has drawn over the screen.
