@@ -12,6 +12,7 @@ type notes struct {
 	stamps  map[string]stamp
 	due     time.Time // when to look again though nothing changed
 	at      time.Time // of the last look
+	checked time.Time // when its files were last looked at for a change
 	moved   bool      // the terminal printed since then
 	drawing time.Time // until when its screen may still change
 }
@@ -27,17 +28,23 @@ func (n *notes) fresh(s Subject, stamps map[string]stamp, now time.Time) bool {
 	return n.subject == s && sameStamps(n.stamps, stamps) && (n.due.IsZero() || now.Before(n.due)) && (!n.moved || now.Sub(n.at) < time.Second)
 }
 
+// idle reports whether nothing has come of a terminal for so long that its files are looked at less often. Output puts an end to that.
+func (n *notes) idle(now time.Time) bool {
+	return now.Sub(n.at) > idleAfter && now.Sub(n.checked) < idleEvery
+}
+
 // readFiles reads the files of an agent, if one of them changed.
 func (t *Tracker) readFiles(w work, h *held) {
 	now := time.Now()
 	n := &w.entry.notes
+	n.checked = now
 	paths := w.detector.Paths(w.subject, h.session)
 	stamps, settled := stampAll(paths, now)
 	n.moved = n.moved || w.moved
 	if n.fresh(w.subject, stamps, now) && (h.facts != nil) == (h.session != nil) {
 		return
 	}
-	*n = notes{subject: w.subject, stamps: stamps, at: now, drawing: n.drawing}
+	*n = notes{subject: w.subject, stamps: stamps, at: now, checked: now, drawing: n.drawing}
 	if !settled {
 		n.stamps = nil
 	}

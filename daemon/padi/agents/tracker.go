@@ -15,6 +15,9 @@ const (
 	// lookEvery is how often the files of agents are looked at for a change. A look is a stat of two or three files, so that nothing depends on
 	// a system's notices of changes, which get lost.
 	lookEvery = 250 * time.Millisecond
+	// A terminal that printed nothing, and whose files did not change, for idleAfter is looked at every idleEvery.
+	idleAfter = 5 * time.Second
+	idleEvery = time.Second
 	// young is how long after its last change a file is read again: a change within the clock's grain of the last look would not show.
 	young = 100 * time.Millisecond
 	// drawn is how long after the news of output the screen is looked at: of output that comes in a row, only the first is news.
@@ -250,7 +253,9 @@ func (t *Tracker) look(ctx context.Context) (busy bool) {
 		if w.detector != nil {
 			busy = true
 		}
-		t.lookAt(ctx, w)
+		if !w.idle {
+			t.lookAt(ctx, w)
+		}
 	}
 	return busy
 }
@@ -262,15 +267,19 @@ type work struct {
 	subject  Subject
 	before   held
 	moved    bool
+	idle     bool // there is nothing to look at yet
 }
 
 func (t *Tracker) work() []work {
+	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []work
 	for id, e := range t.terminals {
 		s := Subject{ID: id, PID: frontPID(e.t), CWD: e.t.CWD, Title: e.t.Title, Since: e.since}
-		all = append(all, work{entry: e, detector: t.detectors[e.held.kind], subject: s, before: e.held, moved: e.moved})
+		w := work{entry: e, detector: t.detectors[e.held.kind], subject: s, before: e.held, moved: e.moved}
+		w.idle = !w.moved && e.held.prompted == 0 && e.notes.subject == s && e.notes.idle(now)
+		all = append(all, w)
 		e.moved = false
 	}
 	for _, o := range t.owners { // what ended lets go of its conversation

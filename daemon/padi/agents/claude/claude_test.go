@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,12 +19,12 @@ const session = "11111111-2222-4333-8444-555555555555"
 
 // fixture is a .claude directory with one process, which is this one.
 type fixture struct {
-	t   *testing.T
+	t   testing.TB
 	dir string
 	d   *claude.Detector
 }
 
-func newFixture(t *testing.T) fixture {
+func newFixture(t testing.TB) fixture {
 	home := t.TempDir()
 	f := fixture{t: t, dir: filepath.Join(home, ".claude"), d: claude.New(home, func(string) string { return "" })}
 	f.process(nil)
@@ -194,6 +195,19 @@ func TestDecay(t *testing.T) {
 	f.transcript(3*time.Minute, old, answer("tool_use", call("Bash")))
 	if facts := f.read(); facts.State != padi.Waiting {
 		t.Errorf("a tool without a child: %+v", facts)
+	}
+	child := exec.CommandContext(t.Context(), "sleep", "600")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { child.Process.Kill(); child.Wait() }()
+	if facts := f.read(); facts.State != padi.ToolUse || facts.Again == 0 {
+		t.Errorf("a tool with a child: %+v", facts)
+	}
+	f.process(map[string]any{"startedAt": time.Now().UnixMilli()})
+	f.transcript(3*time.Minute, old)
+	if facts := f.read(); facts.State != padi.Waiting {
+		t.Errorf("resumed and idle, with a child of its own: %+v", facts)
 	}
 }
 
