@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -241,11 +242,17 @@ func (e terminal) settled() {
 	}
 }
 
-// TestPromptsArriveWhole hands over prompts of 1 to 400 lines: each is taken, and the model server gets it as it was.
+// TestPromptsArriveWhole hands over prompts of 1 to 400 lines: each is taken, and the model server gets it as it was. KOLU_AGENTS_PROMPTS says how many.
 func TestPromptsArriveWhole(t *testing.T) {
+	sizes := []int{1, 2, 3, 4, 5, 10, 25, 60, 150, 400}
+	count := len(sizes)
+	if n, err := strconv.Atoi(os.Getenv("KOLU_AGENTS_PROMPTS")); err == nil {
+		count = n
+	}
 	each(t, func(t *testing.T, e *world) {
 		a := e.start()
-		for i, n := range []int{1, 2, 3, 4, 5, 10, 25, 60, 150, 400} {
+		for i := range count {
+			n := sizes[i%len(sizes)]
 			text := lines(i, n)
 			began := time.Now()
 			r := a.prompt(text, padi.Taken)
@@ -255,8 +262,8 @@ func TestPromptsArriveWhole(t *testing.T) {
 			}
 			a.until(-1, "the turn ends", in(padi.BucketWaiting))
 		}
-		if got := requests(e); got != 10 {
-			t.Errorf("%d prompts arrived of 10", got)
+		if got := requests(e); got != count {
+			t.Errorf("%d prompts arrived of %d", got, count)
 		}
 	})
 }

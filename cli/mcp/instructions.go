@@ -10,11 +10,12 @@ The loop
   4. lifecycle_sendInput {id, key: "Enter"} submits, as a call of its own.
   5. wait_outputSettled {id, idleMs: 800, timeoutMs: 60000} waits for the end of the turn.
   6. screen_text {id, tail: 40} reads the answer.
+For a coding agent lifecycle_prompt {id, text} does steps 2 to 4 and says what became of the text: taken, busy, staged, blocked or gone. Act on that.
 
 Text and Enter are never one call: a key that arrives together with a paste is dropped, and the prompt stays unsent on the input
 line. If a turn does not seem to start, read the screen and look for it there.
 
-Keep prompts to a line or two. Agents fold a longer paste into a placeholder that Enter may not submit. Write long instructions to
+Typed by hand, keep prompts to a line or two. Agents fold a longer paste into a placeholder that Enter may not submit. Write long instructions to
 a file and send a short line that points to it.
 
 When the timeout of step 3 fires, the target is busy: press Enter all the same, it is taken when the turn ends, and read the screen.

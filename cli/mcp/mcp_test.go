@@ -105,7 +105,7 @@ func TestHandshake(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string][2]bool{ // read-only, destructive
-		"lifecycle_create": {false, false}, "lifecycle_sendInput": {false, false}, "lifecycle_kill": {false, true},
+		"lifecycle_create": {false, false}, "lifecycle_sendInput": {false, false}, "lifecycle_prompt": {false, false}, "lifecycle_kill": {false, true},
 		"screen_text": {true, false}, "screen_history": {true, false}, "wait_outputSettled": {true, false}, "wait_agentState": {true, false},
 		"git_getStatus": {true, false}, "git_getDiff": {true, false}, "fs_listAll": {true, false}, "fs_readFile": {true, false},
 	}
@@ -364,6 +364,27 @@ func TestSettledState(t *testing.T) {
 	old = true
 	if _, facts, failed := call(t, open(t, ws), "wait_agentState", ask); facts["result"] == "met" {
 		t.Errorf("an old padi: %v, %v", facts, failed)
+	}
+}
+
+// A prompt is handed over once, and its receipt is the answer whatever became of it.
+func TestPrompt(t *testing.T) {
+	ws := fakePadi()
+	ws.OnPrompt = func(padi.PromptRequest) (padi.Receipt, error) {
+		return padi.Receipt{Result: padi.Blocked, Reason: "it asks for permission"}, nil
+	}
+	_, facts, _ := call(t, open(t, ws), "lifecycle_prompt", args{"id": idA, "text": "two\nlines"})
+	if facts["result"] != "blocked" || facts["reason"] != "it asks for permission" {
+		t.Errorf("%v", facts)
+	}
+	if len(ws.Prompts) != 1 || string(ws.Prompts[0].Data) != "two\nlines" || ws.Prompts[0].TimeoutMS != defaultPromptMS {
+		t.Errorf("asked %+v", ws.Prompts)
+	}
+	for _, bad := range []args{{"id": idA}, {"id": idA, "text": "\x1b[201~"}, {"text": "x"}, {"id": idA, "text": "x", "timeoutMs": 0}} {
+		call(t, open(t, ws), "lifecycle_prompt", bad)
+	}
+	if len(ws.Prompts) != 1 {
+		t.Errorf("asked %d times", len(ws.Prompts))
 	}
 }
 

@@ -41,7 +41,7 @@ type tool struct {
 
 func tools() []tool {
 	return append([]tool{
-		createTool(), sendInputTool(), killTool(), screenTextTool(), screenHistoryTool(), outputSettledTool(), agentStateTool(),
+		createTool(), sendInputTool(), promptTool(), killTool(), screenTextTool(), screenHistoryTool(), outputSettledTool(), agentStateTool(),
 	}, codeTools()...)
 }
 

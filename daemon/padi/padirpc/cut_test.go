@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,5 +209,47 @@ func TestForwardOverACutLine(t *testing.T) {
 	line.Mend(t)
 	if err := <-again; err != nil {
 		t.Errorf("over the next line: %v", err)
+	}
+}
+
+// prompted is a workspace that takes its time over a prompt.
+type prompted struct {
+	padi.Workspace
+	calls atomic.Int64
+}
+
+func (w *prompted) Explain(context.Context, padi.TerminalID) (padi.Explanation, error) {
+	return padi.Explanation{}, nil
+}
+
+func (w *prompted) Prompt(ctx context.Context, id padi.TerminalID, req padi.PromptRequest) (padi.Receipt, error) {
+	n := w.calls.Add(1)
+	select {
+	case <-time.After(200 * time.Millisecond):
+	case <-ctx.Done():
+		return padi.Receipt{}, ctx.Err()
+	}
+	return padi.Receipt{ID: id, Result: padi.Taken, Reason: string(req.Data), Enters: int(n)}, nil
+}
+
+// A prompt is typed once however often its line is cut while it is under way, and its receipt arrives.
+func TestPromptOverACutLine(t *testing.T) {
+	ws := &prompted{}
+	line := stdiotest.New(t, daemon.Unix(serve(t, ws)).Dial)
+	c := client(t, line)
+	stop := line.CutEvery(t, 30*time.Millisecond)
+	defer stop()
+	for i := range 10 {
+		text := fmt.Sprintf("prompt %d", i)
+		r, err := c.Prompt(bounded(t), "x", padi.PromptRequest{Data: []byte(text)})
+		if err != nil || r.Result != padi.Taken || r.Reason != text {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	if stop() == 0 {
+		t.Error("the line was never cut")
+	}
+	if n := ws.calls.Load(); n != 10 {
+		t.Errorf("10 prompts were handed over %d times", n)
 	}
 }
