@@ -70,7 +70,7 @@ func TestWaitOverUpgrades(t *testing.T) {
 	}()
 	end := m.ask("wait", string(term.ID), "--until", "match:over", "--timeout", "120000", "--json")
 	long := m.ask("wait", string(term.ID), "--until", "idle:600000", "--timeout", "120000")
-	m.until("the waits are under way", func() bool { return m.connections() >= idle+3 })
+	m.until("the waits are under way", func() bool { return m.connections() >= idle+2 })
 	for i, exe := range []string{"b", "a", "b"} {
 		m.send(term.ID, []string{"one,\n", "two,\n", "three\n"}[i])
 		m.await(term.ID, []string{"one,", "two,", "three"}[i], 0)

@@ -22,6 +22,7 @@ import (
 	"kolu/cli"
 	"kolu/cli/kavalcmd"
 	"kolu/cli/padicmd"
+	"kolu/cli/paditui"
 	"kolu/daemon"
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
@@ -36,6 +37,8 @@ func TestMain(m *testing.M) {
 		os.Exit(cli.Main(padicmd.New, env))
 	case "kaval":
 		os.Exit(cli.Main(kavalcmd.New, env))
+	case "padi-tui":
+		os.Exit(cli.Main(paditui.New, env))
 	}
 	os.Exit(m.Run())
 }

@@ -26,6 +26,7 @@ type intake struct {
 	conn    *websocket.Conn
 	a       kaval.Attachment
 	taken   *taken // nil where what is typed has no numbers
+	told    *teller
 	writing context.Context
 	cut     func() // ends writing
 
@@ -137,5 +138,5 @@ func (in *intake) pass(ctx context.Context, msg []byte) error {
 	if msg[0] == tagInput {
 		return in.a.Write(in.writing, msg[1:])
 	}
-	return in.taken.write(ctx, in.writing, in.conn, in.a, int64(binary.BigEndian.Uint64(msg[1:])), msg[9:])
+	return in.taken.write(ctx, in.writing, in.told, in.a, int64(binary.BigEndian.Uint64(msg[1:])), msg[9:])
 }

@@ -46,7 +46,7 @@ type lasting struct {
 
 // Attach opens an attachment that outlives its line.
 func (c *Client) Attach(ctx context.Context, id kaval.TerminalID, req kaval.AttachRequest) (kaval.Attachment, error) {
-	l := &lasting{c: c, id: id, input: newTyped(), at: req.From}
+	l := &lasting{c: c, id: id, input: newTyped(!c.calls.Lasting()), at: req.From}
 	if req.Size != (kaval.Size{}) {
 		l.size = &req.Size
 	}

@@ -86,6 +86,8 @@ func (s *server) splice(ctx context.Context, conn *websocket.Conn, a kaval.Attac
 	if in.taken != nil && in.taken.tell(ctx, conn) != nil {
 		return
 	}
+	in.told = &teller{tell: func(n int64) { _ = sendTaken(ctx, conn, n) }} // a line that broke is the reader's to notice
+	defer in.told.stop()
 	input.Go(func() { cancel(in.read(ctx)) })
 	input.Go(func() {
 		if err := in.write(ctx); err != nil {

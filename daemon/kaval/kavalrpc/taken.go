@@ -107,10 +107,63 @@ func sendTaken(ctx context.Context, conn *websocket.Conn, n int64) error {
 	return conn.Write(ctx, websocket.MessageBinary, binary.BigEndian.AppendUint64([]byte{tagTaken}, uint64(n)))
 }
 
+const (
+	// tellAfter is how long a client is not told of what was taken, so that the echo of a key is not behind it.
+	tellAfter = 5 * time.Millisecond
+	// tellEach is how many bytes are not told of at most; it is well below what a client keeps.
+	tellEach = 8 << 10
+)
+
+// teller tells a client of one connection what was taken, a little later.
+type teller struct {
+	tell func(n int64)
+
+	mu    sync.Mutex
+	n     int64 // taken
+	told  int64
+	timer *time.Timer // runs while something is to be told; nil before
+	due   bool
+}
+
+func (t *teller) took(n int64) {
+	t.mu.Lock()
+	t.n = n
+	now := n-t.told >= tellEach
+	if !now && !t.due {
+		t.due = true
+		if t.timer == nil {
+			t.timer = time.AfterFunc(tellAfter, t.now)
+		} else {
+			t.timer.Reset(tellAfter)
+		}
+	}
+	t.mu.Unlock()
+	if now {
+		t.now()
+	}
+}
+
+func (t *teller) now() {
+	t.mu.Lock()
+	n := t.n
+	t.told, t.due = n, false
+	t.mu.Unlock()
+	t.tell(n)
+}
+
+// stop tells nothing more.
+func (t *teller) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+}
+
 // write passes on what was not taken yet of the bytes from a place on. What the terminal refuses counts as taken: it is not
 // offered twice.
 // writing bounds the write, and ctx what is told of it.
-func (t *taken) write(ctx, writing context.Context, conn *websocket.Conn, a kaval.Attachment, from int64, data []byte) error {
+func (t *taken) write(ctx, writing context.Context, told *teller, a kaval.Attachment, from int64, data []byte) error {
 	if err := t.take(writing); err != nil {
 		return err
 	}
@@ -120,7 +173,8 @@ func (t *taken) write(ctx, writing context.Context, conn *websocket.Conn, a kava
 	if err != nil || ctx.Err() != nil {
 		return err // nobody is there to be told
 	}
-	return sendTaken(ctx, conn, n)
+	told.took(n)
+	return nil
 }
 
 func (t *taken) pass(ctx context.Context, a kaval.Attachment, from int64, data []byte) (int64, error) {

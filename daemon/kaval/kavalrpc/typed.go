@@ -12,10 +12,15 @@ import (
 // maxTyped bounds what is kept of input that the host did not take yet.
 const maxTyped = 64 << 10
 
+// maxDirect is how much may be on its way, in bytes, for a line to be taken for one that cannot hold up who types.
+const maxDirect = 4 << 10
+
 // typed is what a client types over all lines of a lasting attachment: kept until the host says that it was taken, and sent again
 // from there on a new line.
 type typed struct {
 	key string
+
+	direct bool // a line is never slow, so whoever types sends
 
 	mu      sync.Mutex
 	pending []byte        // not taken yet
@@ -23,10 +28,13 @@ type typed struct {
 	on      *attachment   // the line that has begun
 	plain   bool          // of on: the host takes no numbers
 	sent    int64         // over on, counted as taken is
+	sending bool          // over on
 	changed chan struct{} // closed and made anew with every change
 }
 
-func newTyped() *typed { return &typed{key: uuid.NewString(), changed: make(chan struct{})} }
+func newTyped(direct bool) *typed {
+	return &typed{key: uuid.NewString(), direct: direct, changed: make(chan struct{})}
+}
 
 func (t *typed) wakeLocked() {
 	close(t.changed)
@@ -39,8 +47,15 @@ func (t *typed) write(ctx context.Context, gone <-chan struct{}, data []byte) er
 		t.mu.Lock()
 		if len(t.pending) == 0 || len(t.pending)+len(data) <= maxTyped {
 			t.pending = append(t.pending, data...)
-			t.wakeLocked()
+			on := t.on
+			direct := t.direct && on != nil && len(t.pending) <= maxDirect
+			if !direct {
+				t.wakeLocked()
+			}
 			t.mu.Unlock()
+			if direct {
+				t.flush(on) // who sees the line break hears of it from Next
+			}
 			return nil
 		}
 		changed := t.changed
@@ -109,16 +124,9 @@ func (t *typed) send(a *attachment) {
 	for {
 		t.mu.Lock()
 		changed := t.changed
-		var msg []byte
-		if t.on == a {
-			msg = t.nextLocked()
-		}
 		t.mu.Unlock()
-		if msg != nil {
-			if a.conn.Write(a.life, websocket.MessageBinary, msg) != nil {
-				return
-			}
-			continue
+		if t.flush(a) != nil {
+			return
 		}
 		select {
 		case <-changed:
@@ -126,6 +134,30 @@ func (t *typed) send(a *attachment) {
 			return
 		}
 	}
+}
+
+// flush sends what was not sent over a line, unless somebody is at it, who then sends this too.
+func (t *typed) flush(a *attachment) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sending || t.on != a {
+		return nil
+	}
+	t.sending = true
+	defer func() { t.sending = false }()
+	for t.on == a {
+		msg := t.nextLocked()
+		if msg == nil {
+			return nil
+		}
+		t.mu.Unlock()
+		err := a.conn.Write(a.life, websocket.MessageBinary, msg)
+		t.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nextLocked is the message with what was not sent over this line; nil when there is none. A host that takes no numbers is
