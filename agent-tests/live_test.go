@@ -290,8 +290,9 @@ func lines(i, n int) string {
 // TestComesBack ends an agent and goes on with its conversation by the line that its record had; and tells two of one directory apart.
 func TestComesBack(t *testing.T) {
 	each(t, func(t *testing.T, e *world) {
-		a, b := e.start(), e.start()
+		a := e.start()
 		a.prompt("say: one", padi.Taken)
+		b := e.start() // not at once: of two first starts of opencode in one home the second was seen to stay without a screen
 		b.prompt("say: two", padi.Taken)
 		hasResume := func(r padi.Record) bool { return r.Resume != nil && in(padi.BucketWaiting)(r) }
 		first, second := a.until(-1, "a conversation", hasResume).rec, b.until(-1, "a conversation", hasResume).rec

@@ -211,6 +211,22 @@ func TestDecay(t *testing.T) {
 	}
 }
 
+// TestUnseenChildren: where nobody can tell whether a tool's process runs, it is not said to have ended.
+func TestUnseenChildren(t *testing.T) {
+	f := newFixture(t)
+	gone := exec.CommandContext(t.Context(), "true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	pid := gone.Process.Pid
+	f.write(fmt.Sprintf("sessions/%d.json", pid), fmt.Sprintf(`{"pid":%d,"sessionId":%q,"cwd":"/the/work.dir","startedAt":1000}`, pid, session))
+	f.transcript(3*time.Minute, user(`"x"`), answer("tool_use", call("Bash")))
+	facts, err := f.d.Read(f.subject(), agents.Session{ID: session, CWD: "/the/work.dir", Run: fmt.Sprintf("%d:1000", pid)})
+	if err != nil || facts.State != padi.ToolUse {
+		t.Errorf("%+v, %v", facts, err)
+	}
+}
+
 // TestBackground: only a workflow or a fork that is seen to live counts.
 func TestBackground(t *testing.T) {
 	done := answer("end_turn", "")
