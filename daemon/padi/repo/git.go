@@ -72,7 +72,8 @@ func runGit(ctx context.Context, dir string, limit int, args []string) (result, 
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
 	out, words := &bounded{limit: limit, full: kill}, &bounded{limit: maxWords}
-	// A repository's own configuration must not make us run its programs, and names come as they are.
+	// A repository's own configuration must not make us run a monitor, and names come as they are. Its filters run where git needs them to
+	// compare a file, as they do for the user's own git status.
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "core.fsmonitor=false", "-c", "core.quotePath=false"}, args...)...)
 	cmd.Env = gitEnv()
 	cmd.Stdout, cmd.Stderr = out, words

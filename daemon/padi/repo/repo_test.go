@@ -205,3 +205,30 @@ func TestWorktreeRefusals(t *testing.T) {
 		t.Errorf("branches left behind: %s", left)
 	}
 }
+
+// The checkout that worktrees are cut from stays as clean as it was, and git add takes none of them.
+func TestWorktreesStayOutOfTheStatus(t *testing.T) {
+	dir := fresh(t)
+	for _, name := range []string{"one", "two"} {
+		if _, err := repo.Worktree(t.Context(), dir, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := git(t, dir, "status", "--porcelain"); got != "" {
+		t.Errorf("the status shows %q", got)
+	}
+	list, err := os.ReadFile(filepath.Join(dir, ".git", "info", "exclude"))
+	if err != nil || strings.Count(string(list), "/.worktrees/\n") != 1 {
+		t.Errorf("%v: %s", err, list)
+	}
+	own := fresh(t)
+	if err := os.WriteFile(filepath.Join(own, ".gitignore"), []byte(".worktrees\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := repo.Worktree(t.Context(), own, "one"); err != nil {
+		t.Fatal(err)
+	}
+	if list, _ := os.ReadFile(filepath.Join(own, ".git", "info", "exclude")); strings.Contains(string(list), ".worktrees") {
+		t.Errorf("what is ignored already is noted again: %s", list)
+	}
+}

@@ -185,8 +185,8 @@ func TestAGitThatHangsIsLeft(t *testing.T) {
 	}
 }
 
-// A repository's own configuration runs nothing of ours.
-func TestReadingARepositoryRunsNoneOfItsPrograms(t *testing.T) {
+// The monitor, the diff and the pager that a repository's own configuration names are not run.
+func TestReadingARepositoryRunsNoMonitorOrDiffOfIts(t *testing.T) {
 	dir := fresh(t)
 	mark := filepath.Join(tmp(t), "ran")
 	evil := filepath.Join(dir, "evil")

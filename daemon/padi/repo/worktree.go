@@ -2,6 +2,7 @@ package repo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,7 +33,30 @@ func Worktree(ctx context.Context, dir, name string) (padi.Worktree, error) {
 	if _, err := gitWithin(ctx, treeLimit, dir, maxWords, "worktree", "add", "-q", "-b", name, "--", path, "HEAD"); err != nil {
 		return padi.Worktree{}, fmt.Errorf("%w: %v", padi.ErrWorktree, err)
 	}
+	_ = exclude(ctx, l) // the worktree is there; one that shows in a status is no failure
 	return padi.Worktree{Path: path, Branch: name}, nil
+}
+
+// exclude has the main checkout ignore the worktrees in it, else its status shows them and git add takes them for repositories of its own.
+// The repository's own list is for this clone alone; nothing that is committed changes.
+func exclude(ctx context.Context, l layout) error {
+	main := l.mainRoot()
+	if main == l.commonDir { // a bare one has no status
+		return nil
+	}
+	shown, err := git(ctx, main, maxWords, "ls-files", "--others", "--exclude-standard", "--directory", "--", ".worktrees")
+	if err != nil || len(shown.out) == 0 {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(l.commonDir, "info"), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(l.commonDir, "info", "exclude"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("\n/.worktrees/\n")
+	return errors.Join(err, f.Close())
 }
 
 func checkName(name string) error {
