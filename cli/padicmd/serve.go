@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"kolu/cli"
 	"kolu/cli/front"
@@ -118,13 +119,13 @@ func (p *parts) open(ctx context.Context, self daemon.Hello) (http.Handler, erro
 		k.home = daemon.HomeAt(daemon.Kaval, filepath.Join(p.home.Dir, "kaval", daemon.Kaval.Socket), p.root)
 		k.moved = true
 	}
-	supervisor := supervise.New(supervise.Options{Start: k.start, Hello: k.hello, Upgrade: k.upgrade, Log: log})
+	supervisor := supervise.New(supervise.Options{Start: k.start, Hello: k.hello, Upgrade: k.upgrade, Stop: k.stop, Freeze: func() func() { return p.workspace.Freeze() }, Log: log})
 	p.workspace = workspace.New(workspace.Options{
 		WatchRepos: func() (workspace.RepoWatch, error) { return repo.NewWatch() },
 		Record:     p.record,
 		Ports:      ports.New(),
 		Forge:      forge.New(forge.Options{Environ: p.env.Environ, Version: version.Version}),
-		Kaval:      supervisor, Status: supervisor.Status, Instance: supervisor.Instance, Upgrade: supervisor.Upgrade, Store: store,
+		Kaval:      supervisor, Status: supervisor.Status, Instance: supervisor.Instance, Upgrade: supervisor.Upgrade, Restart: supervisor.Restart, Store: store,
 		Environ: daemon.DetachedEnv(p.env.Environ), Version: version.Version, Log: log,
 		Detectors: detectors(p.env), Agent: func() string { return front.AgentSocket(p.home.Dir) },
 	})
@@ -195,20 +196,30 @@ func (k kavalOf) upgrade(ctx context.Context) error {
 	return err
 }
 
+// stopGrace is how long a kaval may take to end its terminals before it is killed.
+const stopGrace = 10 * time.Second
+
+// stop ends the kaval that runs.
+func (k kavalOf) stop(ctx context.Context) error {
+	return daemon.Stop(ctx, k.running(), stopGrace)
+}
+
 // hello asks whoever answers at kaval's address.
 func (k kavalOf) hello(ctx context.Context) (supervise.Facts, error) {
 	hello, err := daemon.ReadHello(ctx, daemon.Unix(k.socket()))
 	return facts(hello), err
 }
 
-func (k kavalOf) socket() string {
-	socket := k.home.Socket()
-	if !k.moved { // one from another login may live in another runtime directory
+func (k kavalOf) socket() string { return k.running().Socket() }
+
+// running is where the kaval is; one from another login may live in another runtime directory.
+func (k kavalOf) running() daemon.Home {
+	if !k.moved {
 		if found, err := daemon.Find(daemon.Kaval, daemon.Want{StateRoot: k.root, Getenv: k.env.Getenv}); err == nil {
-			socket = found.Socket
+			return found.Home
 		}
 	}
-	return socket
+	return k.home
 }
 
 func facts(h daemon.Hello) supervise.Facts {

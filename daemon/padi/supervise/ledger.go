@@ -20,45 +20,41 @@ const (
 type Ledger struct {
 	wedged, unreachable int
 	unrepaired          int
+	standing            bool // down
 }
 
 // Decision is what a verdict leads to. Its numbers are for the log.
 type Decision struct {
-	// Strike reports that a class reached its third strike.
-	Strike bool
-	// Repair asks for a new kaval. Only one that is gone is replaced: starting another beside a wedged one would end the
-	// terminals of both.
+	// Repair asks for a new kaval in the place of the one that reached its third strike.
 	Repair bool
-	// StandDown reports that the repairs are used up until a healthy probe.
+	// StandDown reports a third strike when the repairs are used up until a healthy probe.
 	StandDown bool
 	// Recovered reports the first healthy probe after a repair.
 	Recovered bool
-	Attempt   int
+	// Down reports that the repairs were used up before, and no probe was healthy since.
+	Down    bool
+	Attempt int
 }
 
-// Judge takes one verdict.
+// Judge takes one verdict. Launching a repair clears the strikes: the next one needs three of its own.
 func (l *Ledger) Judge(v Verdict) Decision {
+	count := &l.wedged
 	switch v {
 	case Healthy:
 		d := Decision{Recovered: l.unrepaired > 0}
 		*l = Ledger{}
 		return d
-	case Wedged:
-		l.wedged++
-		if l.wedged < strikes {
-			return Decision{}
-		}
-		l.wedged = 0
-		return Decision{Strike: true}
+	case Unreachable:
+		count = &l.unreachable
 	}
-	l.unreachable++
-	if l.unreachable < strikes {
-		return Decision{}
+	if *count++; *count < strikes {
+		return Decision{Down: l.standing}
 	}
 	l.wedged, l.unreachable = 0, 0
 	if l.unrepaired == repairs {
-		return Decision{Strike: true, StandDown: true, Attempt: repairs}
+		l.standing = true
+		return Decision{StandDown: true, Attempt: repairs}
 	}
 	l.unrepaired++
-	return Decision{Strike: true, Repair: true, Attempt: l.unrepaired}
+	return Decision{Repair: true, Attempt: l.unrepaired}
 }

@@ -1,6 +1,8 @@
 // Package supervise keeps padi's kaval up. A [Supervisor] starts it or takes over the one that runs, asks it three questions every
-// ten seconds, and starts a new one when nobody is there any more. It is a kaval.Host over whichever kaval that is, so the workspace
-// need not know. cli/padicmd makes one and says how to start and how to greet a kaval. It ends no kaval and no terminal.
+// ten seconds, and puts a new one in its place when it has failed them three times: a kaval that is gone is started again, one that
+// does not answer is ended first. It is a kaval.Host over whichever kaval that is, so the workspace need not know. cli/padicmd makes one
+// and says how to start, to end and to greet a kaval. Terminals of a kaval that answers are never ended, whether padi knows them or not:
+// the workspace adopts what it does not know.
 package supervise
 
 import (
@@ -33,6 +35,11 @@ type Options struct {
 	Start func(ctx context.Context) (kaval.Host, Facts, error)
 	// Hello asks whoever answers at kaval's address, over a fresh connection.
 	Hello func(ctx context.Context) (Facts, error)
+	// Stop ends the kaval that runs, hanging or not, with what is in it. Nil leaves one that hangs alone, and refuses Restart.
+	Stop func(ctx context.Context) error
+	// Freeze keeps what runs from being taken for ended while another kaval is put in the place of the one there is, until thaw. Nil does
+	// nothing.
+	Freeze func() (thaw func())
 	// Upgrade makes the kaval that runs this padi's build in place. Nil refuses it.
 	Upgrade func(ctx context.Context) error
 	Log     *slog.Logger
@@ -56,15 +63,21 @@ type Supervisor struct {
 	tried chan struct{} // closed after the first start, good or bad
 	first func()
 
-	mu     sync.Mutex
-	host   kaval.Host
-	status padi.KavalStatus
+	turn chan struct{} // holds one: of who puts another kaval in the place of the one there is
+
+	mu       sync.Mutex
+	host     kaval.Host
+	status   padi.KavalStatus
+	restarts int  // that are over, under turn too
+	busy     bool // with one
+	// replaced says that a repair has put another kaval in its place, and no probe has found that one well yet.
+	replaced bool
 }
 
 // New makes a supervisor; [Supervisor.Run] must run for it to have a kaval.
 func New(opt Options) *Supervisor {
 	opt.Every, opt.Timeout = orDefault(opt.Every, probeEvery), orDefault(opt.Timeout, probeTimeout)
-	s := &Supervisor{opt: opt, log: opt.Log, tried: make(chan struct{}), status: padi.KavalStatus{State: "connecting"}}
+	s := &Supervisor{opt: opt, log: opt.Log, tried: make(chan struct{}), turn: make(chan struct{}, 1), status: padi.KavalStatus{State: "connecting"}}
 	s.first = sync.OnceFunc(func() { close(s.tried) })
 	return s
 }
@@ -79,20 +92,20 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 // Run brings kaval up and watches it until ctx ends. Kaval goes on after that.
 func (s *Supervisor) Run(ctx context.Context) {
 	defer s.drop()
-	if !s.bringUp(ctx) {
+	var ledger Ledger
+	if !s.bringUp(ctx, &ledger) {
 		return
 	}
-	var ledger Ledger
 	for sleep(ctx, s.opt.Every) {
+		before := s.generation()
 		verdict, err := s.probe(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		d := ledger.Judge(verdict)
-		s.note(verdict, err, d)
-		if d.Repair && s.start(ctx, "restarting") != nil && ctx.Err() != nil {
-			return
+		if before != s.generation() || before < 0 {
+			continue // a restart came in between, so nobody knows which kaval answered
 		}
+		s.act(ctx, verdict, err, ledger.Judge(verdict))
 	}
 }
 
@@ -105,16 +118,111 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// bringUp starts kaval for the first time, however often it takes.
-func (s *Supervisor) bringUp(ctx context.Context) bool {
+// act tells of what a probe led to, and repairs.
+func (s *Supervisor) act(ctx context.Context, verdict Verdict, err error, d Decision) {
+	s.note(verdict, err, d)
+	if d.Repair {
+		s.repair(ctx, verdict)
+	}
+}
+
+// repair starts a kaval that is gone, and replaces one that hangs. Whether it was a repair is for the next probe to say; a kaval that
+// was there all along was not put in anybody's place.
+func (s *Supervisor) repair(ctx context.Context, verdict Verdict) (err error) {
+	before := s.Status().StartedAt
+	switch {
+	case verdict == Unreachable:
+		err = s.start(ctx, "restarting")
+	case s.opt.Stop != nil:
+		err = s.replace(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replaced = s.replaced || err == nil && s.status.StartedAt != before
+	return err
+}
+
+// bringUp starts kaval for the first time, however often it takes. One that is there and does not answer is ended in the end, as
+// later on.
+func (s *Supervisor) bringUp(ctx context.Context, ledger *Ledger) bool {
 	pause := firstRetry
 	for s.start(ctx, "connecting") != nil {
+		err := s.bounded(ctx, s.greet)
+		if ctx.Err() != nil {
+			return false
+		}
+		if err != nil && classify(err) == Wedged && s.opt.Stop != nil && ledger.Judge(Wedged).Repair && s.repair(ctx, Wedged) == nil {
+			return true
+		}
 		if !sleep(ctx, pause) {
 			return false
 		}
 		pause = min(2*pause, maxRetry)
 	}
 	return true
+}
+
+// Restart ends the kaval that runs and starts another. Who asks while that goes on gets its end.
+func (s *Supervisor) Restart(ctx context.Context) (padi.KavalStatus, error) {
+	if s.opt.Stop == nil {
+		return s.Status(), fmt.Errorf("%w: this padi cannot restart its kaval", kaval.ErrRefused)
+	}
+	before := s.generation()
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	if before >= 0 && before == s.generation() {
+		if err := s.swap(ctx); err != nil {
+			return s.Status(), err
+		}
+	}
+	status := s.Status()
+	if status.State != "connected" {
+		return status, fmt.Errorf("%w: %s", padi.ErrKavalDown, status.Detail)
+	}
+	return status, nil
+}
+
+// replace is Restart, of the supervisor itself.
+func (s *Supervisor) replace(ctx context.Context) error {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	return s.swap(ctx)
+}
+
+// swap ends the kaval that runs and starts another; turn is held. It is not given up half way: what was ended must be started.
+func (s *Supervisor) swap(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	s.setBusy(true)
+	defer s.setBusy(false)
+	if s.opt.Freeze != nil {
+		defer s.opt.Freeze()()
+	}
+	s.setState("restarting", "")
+	s.hold(nil)
+	if err := s.opt.Stop(ctx); err != nil {
+		s.setState("dead", err.Error())
+		s.log.Error("kaval not ended", "err", err)
+		return err
+	}
+	return s.start(ctx, "restarting")
+}
+
+func (s *Supervisor) setBusy(busy bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy = busy; !busy {
+		s.restarts++
+	}
+}
+
+// generation counts the restarts; it is negative while one goes on.
+func (s *Supervisor) generation() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy {
+		return -1
+	}
+	return s.restarts
 }
 
 func (s *Supervisor) start(ctx context.Context, state string) error {
@@ -184,20 +292,31 @@ func classify(err error) Verdict {
 
 // note tells of what a probe led to: in the status each time, in the log only of decisions.
 func (s *Supervisor) note(v Verdict, err error, d Decision) {
-	if v == Healthy {
+	switch {
+	case v == Healthy:
 		s.setState("connected", "")
-	} else {
+	case !d.Down:
 		s.setState("degraded", err.Error())
 	}
 	switch {
 	case d.StandDown:
-		s.setState("dead", err.Error())
-		s.log.Error("kaval is gone and stays so, no more repairs", "verdict", v, "repairs", d.Attempt, "err", err)
-	case d.Strike:
-		s.log.Warn("kaval failed its probes", "verdict", v, "strikes", strikes, "repair", d.Repair, "attempt", d.Attempt, "err", err)
+		s.setState("dead", fmt.Sprintf("%v; it was started %d times in vain, and is left alone now", err, d.Attempt))
+		s.log.Error("kaval fails its probes and stays so, no more repairs", "verdict", v, "strikes", strikes, "repairs", d.Attempt, "err", err)
+	case d.Repair:
+		s.log.Warn("kaval failed its probes", "verdict", v, "strikes", strikes, "attempt", d.Attempt, "attempts", repairs, "err", err)
 	case d.Recovered:
-		s.log.Info("kaval recovered")
+		s.recovered()
 	}
+}
+
+// recovered stamps a repair that a probe has proven.
+func (s *Supervisor) recovered() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.replaced {
+		s.replaced, s.status.RestartedAt = false, time.Now().UnixMilli()
+	}
+	s.log.Info("kaval recovered", "pid", s.status.PID)
 }
 
 // Status says how kaval is.

@@ -19,12 +19,13 @@ import (
 
 func TestLedger(t *testing.T) {
 	for name, tc := range map[string]struct{ verdicts, want string }{
-		// h healthy, w wedged, u unreachable; s strike, r repair, d stand down, + recovered, . nothing
+		// h healthy, w wedged, u unreachable; r repair, d stand down, + recovered, . nothing
 		"healthy":                         {"hhh", "..."},
 		"a blip":                          {"uuhuuh", "......"},
 		"three in a row":                  {"uuu", "..r"},
 		"alternating trips all the same":  {"uwuwu", "....r"},
-		"wedged is never replaced":        {"wwwwww", "..s..s"},
+		"wedged is replaced too":          {"wwwwww", "..r..r"},
+		"of both kinds three in all":      {"wwwuuuwwwuuuwww", "..r..r..r..d..d"},
 		"each repair needs three more":    {"uuuuuu", "..r..r"},
 		"stands down after three repairs": {"uuuuuuuuuuuu", "..r..r..r..d"},
 		"healthy arms again":              {"uuuuuuuuuuuuhuuu", "..r..r..r..d+..r"},
@@ -39,8 +40,6 @@ func TestLedger(t *testing.T) {
 				got.WriteByte('d')
 			case d.Repair:
 				got.WriteByte('r')
-			case d.Strike:
-				got.WriteByte('s')
 			case d.Recovered:
 				got.WriteByte('+')
 			default:
@@ -62,6 +61,22 @@ type world struct {
 	starts   int
 	startErr error
 	contract string
+
+	noStop                  bool
+	hangsOn                 bool // also after it was replaced
+	stopTakes               time.Duration
+	stopped, frozen, thawed int
+}
+
+func (w *world) stop(context.Context) error {
+	time.Sleep(w.stopTakes)
+	w.set(func() { w.stopped, w.pid, w.hangs = w.stopped+1, 0, w.hangsOn })
+	return nil
+}
+
+func (w *world) freeze() func() {
+	w.set(func() { w.frozen++ })
+	return func() { w.set(func() { w.thawed++ }) }
 }
 
 func (w *world) start(context.Context) (kaval.Host, supervise.Facts, error) {
@@ -133,7 +148,11 @@ func supervised(t *testing.T, w *world) *supervise.Supervisor {
 	if w.contract == "" {
 		w.contract = kaval.Contract
 	}
-	s := supervise.New(supervise.Options{Start: w.start, Hello: w.hello, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	opt := supervise.Options{Start: w.start, Hello: w.hello, Freeze: w.freeze, Stop: w.stop, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	if w.noStop {
+		opt.Stop = nil
+	}
+	s := supervise.New(opt)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { s.Run(ctx) })
@@ -196,9 +215,33 @@ func TestAKavalThatGoesWithItsLineIsToldAtOnce(t *testing.T) {
 	})
 }
 
-func TestAWedgedKavalIsLeftAlone(t *testing.T) {
+// A kaval that hangs is ended and replaced, frozen meanwhile; that it was is told when a probe has found the new one well.
+func TestAWedgedKavalIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
+		s := supervised(t, w)
+		synctest.Wait()
+		w.set(func() { w.hangs = true })
+		time.Sleep(14 * time.Second) // one slow moment changes nothing
+		state(t, s, "connected")
+		time.Sleep(2 * time.Second)
+		state(t, s, "degraded")
+		time.Sleep(30 * time.Second)
+		state(t, s, "connected")
+		if k := s.Status(); k.PID != 2 || k.RestartedAt != 0 || w.stopped != 1 || w.frozen != 1 || w.thawed != 1 {
+			t.Errorf("%+v, stopped %d times, frozen %d and thawed %d", k, w.stopped, w.frozen, w.thawed)
+		}
+		time.Sleep(10 * time.Second)
+		if k := s.Status(); k.RestartedAt == 0 || k.State != "connected" {
+			t.Errorf("after a healthy probe %+v", k)
+		}
+	})
+}
+
+// Without a way to end it a kaval that hangs is left alone, and taken back as it is.
+func TestAWedgedKavalThatNobodyMayEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{noStop: true}
 		s := supervised(t, w)
 		synctest.Wait()
 		w.set(func() { w.hangs = true })
@@ -207,8 +250,65 @@ func TestAWedgedKavalIsLeftAlone(t *testing.T) {
 		w.set(func() { w.hangs = false })
 		time.Sleep(15 * time.Second)
 		state(t, s, "connected")
-		if w.started() != 1 || s.Status().PID != 1 {
+		if w.started() != 1 || s.Status().PID != 1 || s.Status().RestartedAt != 0 {
 			t.Errorf("%d starts, %+v", w.started(), s.Status())
+		}
+		if _, err := s.Restart(t.Context()); !errors.Is(err, kaval.ErrRefused) {
+			t.Errorf("restart: %v", err)
+		}
+	})
+}
+
+// Three replacements that hang too, and no more; a healthy probe arms it again.
+func TestKavalsThatHangEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		s := supervised(t, w)
+		synctest.Wait()
+		w.set(func() { w.hangs, w.hangsOn = true, true })
+		time.Sleep(10 * time.Minute)
+		state(t, s, "dead")
+		if w.stopped != 3 || s.Status().RestartedAt != 0 || !strings.Contains(s.Status().Detail, "3 times in vain") {
+			t.Errorf("%d ends, %+v", w.stopped, s.Status())
+		}
+		w.set(func() { w.hangs, w.hangsOn = false, false })
+		time.Sleep(15 * time.Second)
+		state(t, s, "connected")
+		w.set(func() { w.hangs = true })
+		time.Sleep(time.Minute)
+		state(t, s, "connected")
+		if w.stopped != 4 {
+			t.Errorf("%d ends", w.stopped)
+		}
+	})
+}
+
+// A restart that somebody asks for is one for all who ask meanwhile; nothing is announced, no probe counts it.
+func TestRestartOnRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{stopTakes: 8 * time.Second}
+		s := supervised(t, w)
+		synctest.Wait()
+		time.Sleep(5 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // who asked goes away; it goes on
+		defer cancel()
+		var all sync.WaitGroup
+		for _, ctx := range []context.Context{ctx, t.Context(), t.Context()} {
+			all.Go(func() {
+				if k, err := s.Restart(ctx); err != nil || k.PID != 2 || k.State != "connected" {
+					t.Errorf("%+v, %v", k, err)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		state(t, s, "restarting")
+		if _, err := s.List(t.Context()); !errors.Is(err, padi.ErrKavalDown) {
+			t.Errorf("a question meanwhile gave %v", err)
+		}
+		all.Wait()
+		time.Sleep(time.Minute)
+		if w.stopped != 1 || w.frozen != 1 || w.thawed != 1 || s.Status().RestartedAt != 0 || s.Status().PID != 2 {
+			t.Errorf("%d ends, frozen %d, thawed %d, %+v", w.stopped, w.frozen, w.thawed, s.Status())
 		}
 	})
 }
