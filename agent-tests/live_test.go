@@ -356,3 +356,28 @@ func TestDialogsOfAFirstStart(t *testing.T) {
 	}
 	a.never(mark, padi.BucketWaiting, "a dialog was up")
 }
+
+// TestCodexsDaemon runs Codex as it runs unless it is told otherwise: a daemon of its own keeps the threads, outside of the terminal.
+func TestCodexsDaemon(t *testing.T) {
+	p := programs[slices.IndexFunc(programs, func(p program) bool { return p.name == "codex" })]
+	e := newWorld(t, p)
+	a := e.start("codex")
+	t.Cleanup(func() { endDaemons(e.home) })
+	a.prompt("say: through a daemon", padi.Taken)
+	rec := a.until(-1, "its conversation", func(r padi.Record) bool { return r.Resume != nil && in(padi.BucketWaiting)(r) }).rec
+	if !strings.HasPrefix(rec.Resume.Command, "codex resume "+rec.Agent.SessionID) {
+		t.Errorf("resumes by %q", rec.Resume.Command)
+	}
+}
+
+// endDaemons ends what an agent left running that has this home.
+func endDaemons(home string) {
+	entries, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range entries {
+		if env, err := os.ReadFile(path); err == nil && strings.Contains("\x00"+string(env), "\x00HOME="+home+"\x00") {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && pid != os.Getpid() {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}
+}

@@ -85,22 +85,22 @@ func (d *Detector) Paths(_ agents.Subject, has *agents.Session) []string {
 
 var rolloutName = regexp.MustCompile(`/rollout-[^/]*-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.jsonl$`)
 
-// Sessions is the thread whose rollout the program holds open, where the system tells that; else the threads of its folder. In Codex's daemon mode another process
-// holds them all.
+// Sessions is the thread whose rollout the program holds open, where the system tells that; else the threads of its folder. In Codex's daemon mode, which is
+// its usual one, another process holds them all; those that a program keeps itself can then only be of another program.
 func (d *Detector) Sessions(s agents.Subject) ([]agents.Session, error) {
 	pids, _ := proc.Group(s.PID)
-	alone := false
+	seen := false
 	for _, pid := range pids {
 		open, _ := proc.Open(pid)
 		if session := newest(open); session != nil {
 			return []agents.Session{*session}, nil
 		}
-		alone = alone || slices.ContainsFunc(open, isState)
+		seen = seen || slices.ContainsFunc(open, isState)
 	}
-	if alone { // it keeps its threads itself, and has none before its first prompt
-		return nil, nil
+	if seen {
+		return d.threads(s, "vscode")
 	}
-	return d.threads(s)
+	return d.threads(s, "vscode", "cli")
 }
 
 func isState(path string) bool {
@@ -128,14 +128,13 @@ var columns = []string{"id", "rollout_path", "cwd", "source", "archived", "updat
 // most is how many threads of a folder are candidates.
 const most = 64
 
-// threads are those of a folder that a person began at a terminal, the last one first.
-func (d *Detector) threads(s agents.Subject) ([]agents.Session, error) {
+// threads are those of a folder that a person began at a terminal, by their sources, the last one first.
+func (d *Detector) threads(s agents.Subject, sources ...string) ([]agents.Session, error) {
 	var found []agents.Session
 	err := d.view(func(t *sqlite.Table) error {
 		found = nil
 		return t.Newest(func(row sqlite.Row) bool {
-			source := row.Text("source")
-			if row.Text("cwd") == s.CWD && row.Int("archived") == 0 && (source == "cli" || source == "vscode") {
+			if row.Text("cwd") == s.CWD && row.Int("archived") == 0 && slices.Contains(sources, row.Text("source")) {
 				id := row.Text("id")
 				found = append(found, agents.Session{
 					ID: id, Path: row.Text("rollout_path"), CWD: s.CWD, CreatedAt: startOf(id), UpdatedAt: row.Int("updated_at_ms"),

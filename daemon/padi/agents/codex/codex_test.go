@@ -153,3 +153,22 @@ func TestOpenRollout(t *testing.T) {
 		t.Errorf("%+v, %v", sessions, err)
 	}
 }
+
+// TestDaemonMode: a program that can be seen to hold the database and no rollout is in a thread that Codex's daemon keeps, and in none that another program keeps itself.
+func TestDaemonMode(t *testing.T) {
+	if _, err := os.Stat("/proc/self/fd"); err != nil {
+		t.Skip("this system does not tell what a process holds open")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state_5.sqlite")
+	sql(t, path, schema+insert("own", "/a", "cli", 0, 30)+insert("kept", "/b", "vscode", 0, 20))
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	sessions, err := newDetector(t, dir).Sessions(subject())
+	if err != nil || len(sessions) != 1 || sessions[0].ID != "kept" || sessions[0].Certain {
+		t.Errorf("%+v, %v", sessions, err)
+	}
+}
