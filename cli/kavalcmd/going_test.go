@@ -3,7 +3,9 @@ package kavalcmd_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -247,4 +249,44 @@ func TestLargePasteArrivesWhole(t *testing.T) {
 		t.Fatal(err, len(pasted))
 	}
 	m.await(term.ID, strings.TrimSpace(string(want)), 0)
+}
+
+// A terminal has its own environment whatever that of its maker: nothing of an agent's, the tools of the build in front of the user's
+// own PATH, a TERM that this machine knows, and the socket of the daemon that serves it.
+func TestEnvironmentOfATerminal(t *testing.T) {
+	m := newMachine(t)
+	create := m.command(filepath.Join(m.dir, "a", "kaval-tui"), "create", "--json", "--", "sh", "-c",
+		`env; tput cols; kaval-tui list; echo over; cat`)
+	create.Env = append(create.Env, "PATH=/opt/mine:"+os.Getenv("PATH"), "TERM=xterm-nonesuch", "COLORTERM=truecolor", "CLAUDECODE=1",
+		"KAVAL_SOCKET="+filepath.Join(m.dir, "run", "kaval", "pty-host.sock"), "KAVAL_TERMINAL_ID=outer", "AWS_SECRET_ACCESS_KEY=s3cret")
+	for i := range 20 {
+		create.Env = append(create.Env, fmt.Sprintf("CLAUDE_CODE_%d=x", i), fmt.Sprintf("CODEX_%d=x", i))
+	}
+	out, err := create.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made kaval.Terminal
+	if err := json.Unmarshal(out, &made); err != nil {
+		t.Fatal(err)
+	}
+	m.await(made.ID, "over", 0)
+	screen, err := m.client.Screen(t.Context(), made.ID, kaval.ScreenRequest{Extent: kaval.Full, Trim: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(screen.Text, "\n", "")
+	for _, none := range []string{"CLAUDE", "CODEX", "s3cret", "outer", "nonesuch", "tput: unknown"} {
+		if strings.Contains(text, none) {
+			t.Errorf("%s is in the terminal: %s", none, screen.Text)
+		}
+	}
+	for _, some := range []string{
+		"COLORTERM=truecolor", "TERM=xterm-256color", "/bin:/opt/mine:", "KAVAL_TERMINAL_ID=" + string(made.ID),
+		"KAVAL_SOCKET=" + filepath.Join(m.dir, "run", "kaval", "pty-host.sock"), made.ID.Short() + "  ",
+	} {
+		if !strings.Contains(text, some) {
+			t.Errorf("%s is not in the terminal: %s", some, screen.Text)
+		}
+	}
 }

@@ -26,7 +26,7 @@ func TestEncode(t *testing.T) {
 
 func TestEncodeUnknown(t *testing.T) {
 	for _, name := range []string{
-		"", " ", "Foo", "F1", "PageUp", "Delete", "C-", "M-", "C", "C-1", "C-?", "C-ab", "M-ab", "C-M-x", "C-é", "C-`", "C-{",
+		"", " ", "Foo", "Ctrl-C", "^C", "F1", "PageUp", "Delete", "C-", "M-", "C", "C-1", "C-?", "C-ab", "M-ab", "C-M-x", "C-é", "C-`", "C-{",
 		"constructor", "__proto__", "C-__proto__", "M-constructor", "toString", "Enter ", "M-\xff",
 	} {
 		got, err := Encode(name)

@@ -3,8 +3,10 @@ package kavalrpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +40,7 @@ type lasting struct {
 	drawn  int64        // with turn: the redraw that the line there is began with
 	over   error        // with turn: what Next gives from now on
 	at     *int64       // with turn: the offset after what Next gave
+	breaks []time.Time  // with turn: when lines broke, the last ones
 
 	mu   sync.Mutex
 	on   *attachment // nil between two lines
@@ -123,16 +126,34 @@ func (l *lasting) Next(ctx context.Context) (kaval.Frame, error) {
 		case ctx.Err() != nil:
 			return kaval.Frame{}, err
 		}
-		if !l.final(err) {
+		if !l.final(err) && l.steady(err) {
 			lost = err
 			l.drop()
 			continue
 		}
-		if l.over = err; lost != nil && daemon.Absent(err) {
+		if l.over = err; len(l.breaks) > maxBreaks {
+			l.over = fmt.Errorf("%w: the attachment broke %d times within %s: %w", kaval.ErrRefused, len(l.breaks), breaksIn, err)
+		} else if lost != nil && daemon.Absent(err) {
 			l.over = lost // the daemon ended, and this is what it said
 		}
 	}
 	return kaval.Frame{}, l.over
+}
+
+const (
+	maxBreaks = 8 // within breaksIn, on this machine
+	breaksIn  = 10 * time.Second
+)
+
+// steady reports whether another line is worth it. On this machine nothing cuts a line again and again but a daemon at fault, which
+// must not go on unseen; a line to a host has its own pauses.
+func (l *lasting) steady(err error) bool {
+	if l.c.calls.Lasting() || errors.Is(err, kaval.ErrMoving) {
+		return true
+	}
+	now := time.Now()
+	l.breaks = slices.DeleteFunc(append(l.breaks, now), func(t time.Time) bool { return now.Sub(t) > breaksIn })
+	return len(l.breaks) <= maxBreaks
 }
 
 // final reports whether nothing is to be had over another line either.

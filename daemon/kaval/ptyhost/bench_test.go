@@ -98,3 +98,18 @@ func BenchmarkOutput(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkTail reads the last lines of a terminal beside little and much history.
+func BenchmarkTail(b *testing.B) {
+	for _, lines := range []int{100, 10_000} {
+		b.Run(fmt.Sprint(lines), func(b *testing.B) {
+			h := benchHost(b)
+			id := spawn(b, h, fmt.Sprintf("seq %d; echo over; exec cat", lines), "over")
+			for b.Loop() {
+				if _, err := h.Screen(b.Context(), id, kaval.ScreenRequest{Extent: kaval.Tail, Lines: 40, Trim: true}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -29,11 +29,50 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
+// terminals is how many pseudo-terminals this machine has, 0 where it does not say.
+func terminals(t *testing.T) (n int) {
+	t.Helper()
+	if data, err := os.ReadFile("/proc/sys/kernel/pty/nr"); err == nil {
+		if _, err := fmt.Sscan(string(data), &n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// A terminal costs the same to make beside many as beside few. KOLU_LONG=1 makes 2,000 of them.
+func TestCreateStaysFlat(t *testing.T) {
+	many, step := 200, 50
+	if os.Getenv("KOLU_LONG") != "" {
+		many, step = 2000, 100
+	}
+	h, ctx := open(t), within(t)
+	var best []time.Duration // of each step: the quickest, which is what it costs when nothing else runs
+	for range many / step {
+		quickest := time.Hour
+		for range step {
+			began := time.Now()
+			if _, err := h.Spawn(ctx, kaval.SpawnRequest{Argv: []string{"/bin/cat"}}); err != nil {
+				t.Fatal(err)
+			}
+			quickest = min(quickest, time.Since(began))
+		}
+		best = append(best, quickest)
+	}
+	t.Logf("%d terminals; the quickest of each %d: %v", many, step, best)
+	if first, last := best[0], best[len(best)-1]; last > 4*first+2*time.Millisecond {
+		t.Errorf("a terminal took %s beside none and %s beside %d", first, last, many)
+	}
+}
+
 // Neither descriptors nor goroutines nor files are left by terminals that came and went, or never came.
 func TestNothingLeaks(t *testing.T) {
 	created, failed := 150, 300
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		created, failed = 40, 40
+	case os.Getenv("KOLU_LONG") != "":
+		created, failed = 2000, 500
 	}
 	h, ctx := open(t), within(t)
 	cycle := func() {
@@ -51,7 +90,7 @@ func TestNothingLeaks(t *testing.T) {
 		}
 	}
 	cycle()
-	fds, routines := descriptors(t), runtime.NumGoroutine()
+	fds, routines, ttys := descriptors(t), runtime.NumGoroutine(), terminals(t)
 	for range created {
 		cycle()
 	}
@@ -62,6 +101,9 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	if got := descriptors(t); got > fds+2 {
 		t.Errorf("%d descriptors, %d before", got, fds)
+	}
+	if got := terminals(t); got > ttys+20 { // other programs of this machine have some too
+		t.Errorf("%d pseudo-terminals, %d before", got, ttys)
 	}
 	if got := runtime.NumGoroutine(); got > routines+4 { // a goroutine or two may be about to end
 		t.Errorf("%d goroutines, %d before", got, routines)
