@@ -25,8 +25,8 @@ func auditNix(t *testing.T, b *testbed, host string) func() int {
 	return func() int { return strings.Count(b.in(t, host, "cat /tmp/nix-uses"), "\n") }
 }
 
-// TestWarmVerbIsLean counts on the wire and on the host: the second verb sends no build bytes, runs no nix command and
-// opens one exec.
+// TestWarmVerbIsLean counts on the wire and on the host: the first verb logs in once, the second one sends no build bytes, runs no
+// nix command and opens one exec.
 func TestWarmVerbIsLean(t *testing.T) {
 	s := setup(t)
 	b := s.needBed(t)
@@ -45,7 +45,11 @@ func TestWarmVerbIsLean(t *testing.T) {
 					c.ok("padi-tui", "status", "--host", alias, "--ssh", transport)
 					return b.sent(t, host) - sent, b.execs(t, host) - execs, uses() - nix
 				}
+				logins := strings.Count(b.do(t, "logs", host), "Accepted publickey")
 				sent, execs, nix := verb()
+				if n := strings.Count(b.do(t, "logs", host), "Accepted publickey") - logins; n != 1 {
+					t.Errorf("a first verb logged in %d times, want 1", n)
+				}
 				t.Logf("first: %d bytes to the host, %d execs, %d nix commands", sent, execs, nix)
 				for range 2 {
 					sent, execs, nix = verb()
