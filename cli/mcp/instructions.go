@@ -32,6 +32,9 @@ Quiet does not mean right. Read the screen before you go on: check that the repl
 next task. A fresh agent may show a dialog first; go through it by reading, with one key at a time. Set an agent's permission mode when
 you launch it and check it on the screen.
 
+What an agent says that it did is not what it did: git_getStatus {repoPath} and git_getDiff {repoPath, path} show how its checkout differs,
+fs_listAll and fs_readFile what is in it. lifecycle_create with repo and worktree gives each agent a checkout of its own.
+
 To stop a runaway: {key: "Escape"} for an agent's turn, {key: "C-c"} for any program.
 
 The resource surface://collections/terminals lists the ids, and surface://collections/terminals/<id> has the record: intent, directory, git,

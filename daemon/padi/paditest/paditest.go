@@ -42,6 +42,7 @@ func TestWorkspace(t *testing.T, open func(t *testing.T) padi.Workspace) {
 		{"the roster stream", stream},
 		{"a context ends what it bounds", contexts},
 		{"kaval is up", status},
+		{"repositories and their worktrees", repositories},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*hang)
