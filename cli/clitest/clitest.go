@@ -190,6 +190,7 @@ type Workspace struct {
 	OnPrompt  func(padi.PromptRequest) (padi.Receipt, error)
 	Prompts   []padi.PromptRequest
 	Explained padi.Explanation
+	Recent    []padi.RecentAgent
 }
 
 var (
@@ -203,6 +204,9 @@ func (w *Workspace) Explain(_ context.Context, id padi.TerminalID) (padi.Explana
 	x.ID = id
 	return x, w.Err
 }
+
+// RecentAgents gives Recent.
+func (w *Workspace) RecentAgents(context.Context) ([]padi.RecentAgent, error) { return w.Recent, w.Err }
 
 // Prompt notes the request and gives what OnPrompt does.
 func (w *Workspace) Prompt(_ context.Context, id padi.TerminalID, req padi.PromptRequest) (padi.Receipt, error) {

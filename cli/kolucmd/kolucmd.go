@@ -37,7 +37,7 @@ kolu try is a tour of half a minute. The other programs are here too: kolu kaval
 	f.Bind(root)
 	ls := f.Status("ls")
 	ls.Aliases = []string{"status", "list"}
-	root.AddCommand(ls, f.Watch(), f.Create(), f.Send(), f.Prompt(), f.Wait(paditui.WaitAll), f.Debrief(), f.Explain(), f.Snapshot(), f.History(), f.Kill(), f.Worktree(), f.Record(), f.Kaval(),
+	root.AddCommand(ls, f.Watch(), f.Create(), f.Send(), f.Prompt(), f.Wait(paditui.WaitAll), f.Debrief(), f.Explain(), f.Recent(), f.Snapshot(), f.History(), f.Kill(), f.Worktree(), f.Record(), f.Kaval(),
 		newTry(env, f), newMCP(env, f, padi), newForward(env, f, padi), newHost(env), newBridge(env), newVersion(env))
 	root.AddCommand(f.SessionVerbs()...)
 	root.AddCommand(hidden(kavaltui.NewWith(env, kaval), paditui.NewWith(env, padi), paditui.NewPulamWith(env, padi))...)

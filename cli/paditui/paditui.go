@@ -26,7 +26,7 @@ func New(env *cli.Env) *cobra.Command { return NewWith(env, client.Padi) }
 func NewWith(env *cli.Env, connect Connect) *cobra.Command {
 	f := NewFace(env, "padi-tui", connect)
 	root := f.root("See and drive the workspace of a padi, here or on another machine", longHelp)
-	root.AddCommand(f.Status("status"), f.Watch(), f.Wait(WaitAgent), f.Explain(), f.Create(), f.Send(), f.Prompt(), f.Snapshot(), f.History(), f.Kill(), f.Worktree(), f.Record(), f.Kaval(), f.Upgrade())
+	root.AddCommand(f.Status("status"), f.Watch(), f.Wait(WaitAgent), f.Explain(), f.Recent(), f.Create(), f.Send(), f.Prompt(), f.Snapshot(), f.History(), f.Kill(), f.Worktree(), f.Record(), f.Kaval(), f.Upgrade())
 	root.AddCommand(f.SessionVerbs()...)
 	return root
 }

@@ -109,3 +109,14 @@ func TestDebrief(t *testing.T) {
 		t.Errorf("asked %+v", asked)
 	}
 }
+
+func TestRecent(t *testing.T) {
+	ws := fakePadi()
+	ws.Recent = []padi.RecentAgent{{Kind: "codex", Command: "codex --full-auto", At: 7}, {Kind: "claude-code", Command: "claude"}}
+	if r := run(t, ws, "recent"); r.Code != 0 || r.Stdout != "codex --full-auto\nclaude\n" {
+		t.Errorf("%v", r)
+	}
+	if r := run(t, ws, "recent", "--json"); r.Code != 0 || !strings.Contains(r.Stdout, `"at": 7`) {
+		t.Errorf("%v", r)
+	}
+}

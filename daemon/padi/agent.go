@@ -14,6 +14,15 @@ type AgentKeeper interface {
 	Explain(ctx context.Context, id TerminalID) (Explanation, error)
 	// Prompt hands a text to a terminal's agent and says what became of it. That it was not taken is no error.
 	Prompt(ctx context.Context, id TerminalID, req PromptRequest) (Receipt, error)
+	// RecentAgents are the command lines by which agents were started here last, the latest first, without what was said to them.
+	RecentAgents(ctx context.Context) ([]RecentAgent, error)
+}
+
+// RecentAgent is one way in which an agent was started.
+type RecentAgent struct {
+	Kind    string `json:"kind"`
+	Command string `json:"command"`      // a line for a shell
+	At      int64  `json:"at,omitempty"` // milliseconds since 1970 by the host's clock; 0 where its start was not seen
 }
 
 // PromptRequest asks for a text to be handed to an agent, as one prompt.

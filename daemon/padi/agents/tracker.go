@@ -47,6 +47,7 @@ type Tracker struct {
 	mu        sync.Mutex
 	terminals map[padi.TerminalID]*tracked
 	loud      map[string]bool // what was complained of
+	recent    []padi.RecentAgent
 	// What follows is Run's own.
 	owners map[string]owners // by kind
 }
@@ -83,6 +84,7 @@ func (t *Tracker) See(term kaval.Terminal) {
 		e = &tracked{}
 		t.terminals[term.ID] = e
 	}
+	t.noteCommand(term, e.t)
 	e.see(term)
 	t.wake()
 }

@@ -23,6 +23,29 @@ func (c *Client) Prompt(ctx context.Context, id padi.TerminalID, req padi.Prompt
 	return r, err
 }
 
+// RecentAgents are the command lines by which agents were started there last.
+func (c *Client) RecentAgents(ctx context.Context) ([]padi.RecentAgent, error) {
+	var out recentAgents
+	err := c.get(ctx, "/v1/agents/recent", nil, &out)
+	return out.Agents, err
+}
+
+type recentAgents struct {
+	Agents []padi.RecentAgent `json:"agents"`
+}
+
+func (s *server) recentAgents(r *http.Request) (any, error) {
+	k, err := s.keeper()
+	if err != nil {
+		return nil, err
+	}
+	list, err := k.RecentAgents(r.Context())
+	if list == nil {
+		list = []padi.RecentAgent{}
+	}
+	return recentAgents{list}, err
+}
+
 func (s *server) prompt(r *http.Request) (any, error) {
 	var req padi.PromptRequest
 	if err := readBody(r, &req); err != nil {

@@ -222,6 +222,8 @@ func (w *prompted) Explain(context.Context, padi.TerminalID) (padi.Explanation, 
 	return padi.Explanation{}, nil
 }
 
+func (w *prompted) RecentAgents(context.Context) ([]padi.RecentAgent, error) { return nil, nil }
+
 func (w *prompted) Prompt(ctx context.Context, id padi.TerminalID, req padi.PromptRequest) (padi.Receipt, error) {
 	n := w.calls.Add(1)
 	select {

@@ -37,6 +37,7 @@ func Handler(ws padi.Workspace, log *slog.Logger) http.Handler {
 		"GET /v1/terminals/{id}/wait":    s.wait,
 		"GET /v1/terminals/{id}/explain": s.explain,
 		"POST /v1/terminals/{id}/prompt": s.prompt,
+		"GET /v1/agents/recent":          s.recentAgents,
 		"GET /v1/kaval":                  s.kaval,
 		"POST /v1/kaval/upgrade":         s.upgradeKaval,
 		"GET /v1/record":                 s.recorded,

@@ -16,6 +16,7 @@
 //	GET    /v1/terminals/{id}/wait      ?until=a,b&idleMs&match&after&timeoutMs&settledMs&tail → WaitResult
 //	GET    /v1/terminals/{id}/explain   Explanation
 //	POST   /v1/terminals/{id}/prompt    PromptRequest (data is base64) → Receipt
+//	GET    /v1/agents/recent            {"agents":[RecentAgent]}
 //	GET    /v1/watch                    Events, one a line, until either side goes
 //	GET    /v1/kaval                    KavalStatus
 //	POST   /v1/kaval/upgrade            {} → KavalStatus; kaval is padi's own build then, with every terminal as it was

@@ -31,6 +31,14 @@ func (w *Workspace) Explain(ctx context.Context, id padi.TerminalID) (padi.Expla
 	return x, nil
 }
 
+// RecentAgents are the command lines by which agents were started here last.
+func (w *Workspace) RecentAgents(ctx context.Context) ([]padi.RecentAgent, error) {
+	if err := w.ready(ctx); err != nil {
+		return nil, err
+	}
+	return w.agents.Recent(), nil
+}
+
 // Prompt hands a text to a terminal's agent. Prompts to one terminal follow one another.
 func (w *Workspace) Prompt(ctx context.Context, id padi.TerminalID, req padi.PromptRequest) (padi.Receipt, error) {
 	if err := req.Check(); err != nil {
