@@ -113,7 +113,7 @@ func (p *prompt) submit(ctx context.Context) error {
 		case time.Since(began) >= min(p.limit, settleLimit) && !holds:
 			return p.end(padi.Staged, "the text was typed, and nothing shows that it was taken")
 		}
-		if _, asking := p.last.asking(); holds && !asking && time.Since(pressed) >= again<<(p.receipt.Enters-1) {
+		if holds && !p.begun(busy) && time.Since(pressed) >= again<<(p.receipt.Enters-1) {
 			pressed = time.Now()
 			if busy, err = p.press(ctx); err != nil {
 				return err
@@ -140,8 +140,14 @@ func (p *prompt) moved(wordAt int64, busy bool) bool {
 	if busy {
 		return false
 	}
-	asking := p.last.Agent != nil && p.last.Agent.State == padi.AwaitingUser
-	return p.last.working() || asking || p.last.WordAt > wordAt
+	return p.begun(busy) || p.last.WordAt > wordAt
+}
+
+// begun reports whether a turn is under way that was not when Enter was pressed, or a dialog is up: Enter is for neither of them. The screen may show the
+// text for a while yet.
+func (p *prompt) begun(busy bool) bool {
+	_, asking := p.last.asking()
+	return asking || !busy && p.last.working()
 }
 
 // took writes the receipt of a prompt that left the composer. What the agent says after the first Enter is its answer.
