@@ -12,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"sync/atomic"
 	"time"
@@ -91,24 +92,25 @@ func (c *Client) ChangeWithin(ctx context.Context, limit time.Duration, method, 
 }
 
 func (c *Client) change(ctx context.Context, limit time.Duration, method, path string, in, out any) error {
-	header := http.Header{daemon.IdempotencyKey: {uuid.NewString()}}
-	var body []byte
-	if in != nil {
-		var err error
-		if body, err = json.Marshal(in); err != nil {
-			return err
-		}
-		header.Set("Content-Type", "application/json")
+	header := http.Header{daemon.IdempotencyKey: {uuid.NewString()}, "Content-Type": {"application/json"}}
+	if in == nil {
+		in = struct{}{} // a request with a body is one that the transport can be kept from sending again
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
 	}
 	memory, _ := c.memory.Load().(string)
 	return daemon.Retry(ctx, c.Dialer, 2, func(ctx context.Context) (bool, error) {
 		limited, cancel := daemon.Limit(ctx, limit.Milliseconds(), 0)
 		defer cancel()
+		var left atomic.Bool
+		limited = httptrace.WithClientTrace(limited, &httptrace.ClientTrace{WroteHeaders: func() { left.Store(true) }})
 		answered, err := c.ask(limited, method, path, body, header, out)
 		if err != nil && limited.Err() != nil && ctx.Err() == nil {
 			answered, err = false, fmt.Errorf("no answer within %s", limit)
 		}
-		if memory != "" {
+		if memory != "" && left.Load() {
 			header.Set(daemon.IdempotencyMemory, memory) // from the second time on
 		}
 		return answered, err
@@ -132,6 +134,11 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte, hea
 	}
 	maps.Copy(req.Header, c.Header)
 	maps.Copy(req.Header, header)
+	if header != nil {
+		// Without this the transport itself sends a request with a key again when its connection breaks, to whichever daemon is there
+		// then, as if it were the first time.
+		req.GetBody = nil
+	}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
