@@ -55,6 +55,9 @@ func TestPasteWaitsForTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
+	if _, err := a.Next(bounded(t)); err != nil { // from now on what is typed goes out at once
+		t.Fatal(err)
+	}
 	if err := a.Write(bounded(t), pasted(pastedLines)); err != nil {
 		t.Fatal(err)
 	}

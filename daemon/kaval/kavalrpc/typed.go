@@ -12,15 +12,12 @@ import (
 // maxTyped bounds what is kept of input that the host did not take yet.
 const maxTyped = 64 << 10
 
-// maxDirect is how much may be on its way, in bytes, for a line to be taken for one that cannot hold up who types.
-const maxDirect = 4 << 10
-
 // typed is what a client types over all lines of a lasting attachment: kept until the host says that it was taken, and sent again
 // from there on a new line.
 type typed struct {
 	key string
 
-	direct bool // a line is never slow, so whoever types sends
+	direct bool // a line takes maxTyped at once even from a daemon that does not read, so whoever types sends
 
 	mu      sync.Mutex
 	pending []byte        // not taken yet
@@ -48,7 +45,7 @@ func (t *typed) write(ctx context.Context, gone <-chan struct{}, data []byte) er
 		if len(t.pending) == 0 || len(t.pending)+len(data) <= maxTyped {
 			t.pending = append(t.pending, data...)
 			on := t.on
-			direct := t.direct && on != nil && len(t.pending) <= maxDirect
+			direct := t.direct && on != nil && len(t.pending) <= maxTyped
 			if !direct {
 				t.wakeLocked()
 			}

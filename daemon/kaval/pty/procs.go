@@ -36,7 +36,7 @@ var patience = []struct {
 // shows environments. It gives the processes that survived. It may be called when the leader has ended already, but not once
 // the leader's id can have been given to another process.
 func (p *Process) Kill(ctx context.Context, mark string) []Proc {
-	h := newHunt(p.PID, mark)
+	h := newHunt(map[int]string{p.PID: mark})
 	for _, step := range patience {
 		found := h.signal(step.signal)
 		if len(found) == 0 {
@@ -47,29 +47,39 @@ func (p *Process) Kill(ctx context.Context, mark string) []Proc {
 	return h.finish(ctx)
 }
 
-// KillNow is Kill without the gentle steps.
-func (p *Process) KillNow(ctx context.Context, mark string) []Proc {
-	h := newHunt(p.PID, mark)
-	return h.finish(ctx)
-}
+// KillNow is Kill without the gentle steps, for any number of terminals by one look at the processes there are: marks has the mark
+// of each leader's id.
+func KillNow(ctx context.Context, marks map[int]string) []Proc { return newHunt(marks).finish(ctx) }
 
 // hunt is one kill under way. It remembers whom it has seen: a process that left the session stays ours when its parent is gone.
 type hunt struct {
-	leader int
-	mark   string
-	known  map[int]Proc
-	others map[int]uint64 // the start of processes that do not carry the mark; an environment is read once
+	leaders map[int]string // with their marks
+	marks   map[string]bool
+	known   map[int]Proc
+	others  map[int]uint64 // the start of processes that do not carry a mark; an environment is read once
 }
 
-func newHunt(leader int, mark string) *hunt {
-	return &hunt{leader: leader, mark: mark, known: map[int]Proc{}, others: map[int]uint64{}}
+func newHunt(leaders map[int]string) *hunt {
+	h := &hunt{leaders: leaders, marks: map[string]bool{}, known: map[int]Proc{}, others: map[int]uint64{}}
+	for _, mark := range leaders {
+		if mark != "" {
+			h.marks[mark] = true
+		}
+	}
+	return h
+}
+
+// leads reports whether an id is that of a leader, of its session or its group.
+func (h *hunt) leads(id int) bool {
+	_, ok := h.leaders[id]
+	return ok
 }
 
 func (h *hunt) carries(q Proc) bool {
 	if start, seen := h.others[q.PID]; seen && start == q.Start {
 		return false
 	}
-	if marked(q.PID, h.mark) {
+	if marked(q.PID, h.marks) {
 		return true
 	}
 	h.others[q.PID] = q.Start
@@ -92,7 +102,7 @@ func (h *hunt) signal(sig unix.Signal) []Proc {
 	found := h.tree()
 	groups := map[int]bool{}
 	for _, q := range found {
-		if q.Session == h.leader && q.Group > 1 {
+		if h.leads(q.Session) && q.Group > 1 {
 			groups[q.Group] = true
 			continue
 		}
@@ -123,7 +133,7 @@ func settle(ctx context.Context, procs []Proc, limit time.Duration) {
 	}
 }
 
-// tree lists the living processes of the terminal: those of its session, their descendants, and those that carry the mark. This
+// tree lists the living processes of the terminals: those of their sessions, their descendants, and those that carry a mark. This
 // process and its ancestors are never among them.
 func (h *hunt) tree() []Proc {
 	all := processes()
@@ -134,7 +144,7 @@ func (h *hunt) tree() []Proc {
 	ours := map[int]Proc{}
 	for _, q := range all {
 		seen, known := h.known[q.PID]
-		if q.Session == h.leader || q.PID == h.leader || (known && seen.Start == q.Start) || (!spared[q.PID] && h.carries(q)) {
+		if h.leads(q.Session) || h.leads(q.PID) || (known && seen.Start == q.Start) || (!spared[q.PID] && h.carries(q)) {
 			ours[q.PID] = q
 		}
 	}
@@ -148,8 +158,10 @@ func (h *hunt) tree() []Proc {
 // as long as they live.
 func (h *hunt) unlisted() []Proc {
 	ours := maps.Clone(h.known)
-	if _, known := ours[h.leader]; !known && h.leader > 1 {
-		ours[h.leader] = Proc{PID: h.leader, Group: h.leader, Session: h.leader, Name: "leader"}
+	for leader := range h.leaders {
+		if _, known := ours[leader]; !known && leader > 1 {
+			ours[leader] = Proc{PID: leader, Group: leader, Session: leader, Name: "leader"}
+		}
 	}
 	maps.DeleteFunc(ours, func(pid int, _ Proc) bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) })
 	return slices.SortedFunc(maps.Values(ours), func(a, b Proc) int { return a.PID - b.PID })

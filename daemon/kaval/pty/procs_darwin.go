@@ -66,7 +66,7 @@ func awaitExit(pid int) {
 }
 
 // marked reports nothing: the environment of another process is not shown here.
-func marked(int, string) bool { return false }
+func marked(int, map[string]bool) bool { return false }
 
 // Name is the name of a program as the system has it. It is empty when the process has ended.
 func Name(pid int) string {

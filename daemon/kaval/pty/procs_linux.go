@@ -78,17 +78,21 @@ func awaitExit(pid int) {
 	})
 }
 
-// marked reports whether the environment that the process was started with has the entry.
-func marked(pid int, mark string) bool {
-	if mark == "" {
+// marked reports whether the environment that the process was started with has one of the entries.
+func marked(pid int, marks map[string]bool) bool {
+	if len(marks) == 0 {
 		return false
 	}
 	env, err := slurp(procFile(pid, "environ"), make([]byte, 8<<10))
 	if err != nil {
 		return false
 	}
-	entry := []byte(mark + "\x00")
-	return bytes.HasPrefix(env, entry) || bytes.Contains(env, append([]byte{0}, entry...))
+	for entry := range bytes.SplitSeq(env, []byte{0}) {
+		if marks[string(entry)] {
+			return true
+		}
+	}
+	return false
 }
 
 // Name is the name of a program as people know it: that of its file, or for an interpreter's script the name the process gave itself.

@@ -28,7 +28,7 @@ func start(t *testing.T, env []string, argv ...string) *Process {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		p.KillNow(ctx, "")
+		KillNow(ctx, map[int]string{p.PID: ""})
 		p.Master.Close()
 	})
 	return p
@@ -250,7 +250,7 @@ func TestTheLastDescriptorsAreNotForTerminals(t *testing.T) {
 
 func TestKillSparesItself(t *testing.T) {
 	// The mark of the test's own environment must not turn the hunt on the daemon or its ancestors.
-	h := newHunt(-1, "PATH="+os.Getenv("PATH"))
+	h := newHunt(map[int]string{-1: "PATH=" + os.Getenv("PATH")})
 	for _, q := range h.tree() {
 		if q.PID == os.Getpid() || q.PID == os.Getppid() {
 			t.Errorf("the hunt found %v", q)

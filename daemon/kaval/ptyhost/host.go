@@ -107,9 +107,7 @@ func (h *Host) Close() {
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), kaval.KillDeadline)
 	defer cancel()
-	for _, t := range doomed {
-		h.readers.Go(func() { t.killNow(ctx) })
-	}
+	h.readers.Go(func() { h.killNow(ctx, doomed) })
 	over := make(chan struct{})
 	go func() { // outlives Close only when the system cannot end a process
 		h.readers.Wait()

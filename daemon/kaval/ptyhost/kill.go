@@ -29,15 +29,33 @@ func (h *Host) Kill(ctx context.Context, id kaval.TerminalID) error {
 	return t.end(within, t.proc.Kill)
 }
 
-// killNow is a kill without any patience, for the end of the host.
-func (t *terminal) killNow(ctx context.Context) {
-	if err := t.end(ctx, t.proc.KillNow); err != nil {
-		t.host.log.Warn("kill terminal", "terminal", t.id, "err", err)
+// killNow is a kill of any number of terminals without any patience, for the end of the host.
+func (h *Host) killNow(ctx context.Context, doomed []*terminal) {
+	marks := map[int]string{}
+	for _, t := range doomed {
+		select {
+		case <-t.done: // its leader's id may be another process's
+		default:
+			marks[t.proc.PID] = t.mark()
+		}
+	}
+	for _, p := range pty.KillNow(ctx, marks) {
+		h.log.Warn("process survived", "process", p.String())
+	}
+	for _, t := range doomed {
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
+// mark is what the environment of the terminal's processes has and that of no other.
+func (t *terminal) mark() string { return "KAVAL_TERMINAL_ID=" + string(t.id) }
+
 func (t *terminal) end(ctx context.Context, kill func(context.Context, string) []pty.Proc) error {
-	left := kill(ctx, "KAVAL_TERMINAL_ID="+string(t.id))
+	left := kill(ctx, t.mark())
 	if len(left) == 0 {
 		select {
 		case <-t.done:

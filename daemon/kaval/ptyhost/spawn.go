@@ -84,7 +84,7 @@ func (h *Host) unclaimed(t *terminal) {
 	if closed {
 		ctx, cancel := context.WithTimeout(context.Background(), kaval.KillDeadline)
 		defer cancel()
-		t.killNow(ctx)
+		h.killNow(ctx, []*terminal{t})
 	}
 	h.readers.Done()
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,6 +63,16 @@ func TestCreateStaysFlat(t *testing.T) {
 	t.Logf("%d terminals; the quickest of each %d: %v", many, step, best)
 	if first, last := best[0], best[len(best)-1]; last > 4*first+2*time.Millisecond {
 		t.Errorf("a terminal took %s beside none and %s beside %d", first, last, many)
+	}
+	list, err := h.List(ctx)
+	if err != nil || len(list) != many {
+		t.Fatalf("%d terminals, %v", len(list), err)
+	}
+	h.(interface{ Close() }).Close()
+	for _, term := range list {
+		if err := syscall.Kill(term.PID, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Fatalf("process %d of %d terminals lives after the end of the host: %v", term.PID, many, err)
+		}
 	}
 }
 
