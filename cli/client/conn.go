@@ -75,6 +75,9 @@ func (c *PadiClient) Sessions() (padi.SessionKeeper, error) {
 // Close ends the connection. The daemon and its terminals stay.
 func (c *PadiClient) Close() error { return c.end() }
 
+// upgrades are the verbs that make a daemon of this machine the build of the client.
+var upgrades = map[string]string{"padi": "padi-tui upgrade", "kaval": "kaval-tui upgrade"}
+
 // Skew says that the daemon is another build than this program, in a line for people; "" where it is the same. Nothing is wrong
 // with that: a daemon outlives the programs that speak to it, and only an upgrade that was asked for changes it.
 func (w Where) Skew(h daemon.Hello) string {
@@ -82,11 +85,11 @@ func (w Where) Skew(h daemon.Hello) string {
 	if h.Build == ours || h.Build == "" {
 		return ""
 	}
-	at := "here"
+	at, remedy := "here", fmt.Sprintf("`%s` brings it to this build", upgrades[h.Daemon])
 	if w.Host != "" {
-		at = "at " + w.Host
+		at, remedy = "at "+w.Host, "it is left as it is"
 	}
-	return cli.Clean(fmt.Sprintf("the %s %s is build %.12s, this is build %.12s; both speak contract %s", h.Daemon, at, h.Build, ours, h.Contract))
+	return cli.Clean(fmt.Sprintf("the %s %s is build %.12s, this is build %.12s; both speak contract %s — %s", h.Daemon, at, h.Build, ours, h.Contract, remedy))
 }
 
 // KavalClient is a connected kaval.

@@ -88,6 +88,9 @@ func runAttach(ctx context.Context, t *tree, word string, escape byte) (err erro
 	if s.target, err = t.resolve(ctx, s.c, ep, query); err != nil {
 		return err
 	}
+	if string(s.target.ID) == t.env.Getenv("KAVAL_TERMINAL_ID") {
+		return fmt.Errorf("%s is the terminal that this runs in: attached here it would draw itself without end", s.target.ID.Short())
+	}
 	code, err := s.inRawMode(ctx, escape)
 	return s.farewell(ctx, code, err)
 }

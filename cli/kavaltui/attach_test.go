@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -406,4 +407,25 @@ func TestWhatIsSaidOfTheLineIsDrawnOver(t *testing.T) {
 	}
 	a.frames <- kaval.Frame{Kind: kaval.FrameExit}
 	u.ends(0, "exited")
+}
+
+// TestAttachToItself is refused: the terminal would draw its own screen into itself for ever.
+func TestAttachToItself(t *testing.T) {
+	h := fakeHost()
+	h.Attachments = []kaval.Attachment{newAttachment(nil, snapshot("the screen", 10))}
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	defer tty.Close()
+	env, _, stderr := clitest.Env("kaval-tui", append(slices.Clone(environ), "KAVAL_TERMINAL_ID="+string(h.Live[0].ID)), "attach", "aa")
+	env.Stdin, env.Stdout = tty, tty
+	connect := func(context.Context, *cli.Env, client.Endpoint, bool) (*client.KavalClient, error) {
+		return client.NewKaval(h, daemon.Hello{}, client.Where{}, func() error { return nil }), nil
+	}
+	code := cli.Main(func(e *cli.Env) *cobra.Command { return NewWith(e, connect) }, env)
+	if code != 1 || !strings.Contains(stderr.String(), "is the terminal that this runs in") || len(h.Attached) != 0 {
+		t.Errorf("exit %d, %d attachments: %s", code, len(h.Attached), stderr)
+	}
 }
