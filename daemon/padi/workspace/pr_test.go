@@ -71,6 +71,17 @@ func TestPullRequestFollowsTheBranch(t *testing.T) {
 		}}
 		w, stop := run(t, workspace.Options{Kaval: host, Forge: forge})
 		defer stop()
+		numbers := map[string]int{"one": 1, "two": 2}
+		go func() { // ends with the workspace
+			for ev, err := range w.Watch(t.Context()) {
+				if err != nil || ev.Record == nil || ev.Record.Git == nil {
+					continue
+				}
+				if rec := ev.Record; rec.PR.Number != 0 && rec.PR.Number != numbers[rec.Git.Branch] {
+					t.Errorf("on %s the pull request is %d", rec.Git.Branch, rec.PR.Number)
+				}
+			}
+		}()
 		shows := func(what string, want padi.PR) {
 			t.Helper()
 			if got := one(t, w, "a").PR; got.Kind != want.Kind || got.Number != want.Number {
