@@ -112,3 +112,21 @@ func TestBoundProcess(t *testing.T) {
 		t.Errorf("absent: got a binding, %v", err)
 	}
 }
+
+// A daemon that is ending does not take its own silence for a fault, not even when it is asked for the last time.
+func TestWatchSelfEndsWithTheDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		asked := 0
+		check := func(context.Context) error {
+			if asked++; asked == selfMisses {
+				cancel() // the listener closes, and that is why nobody answers
+			}
+			return errors.New("no answer")
+		}
+		if err := watchSelf(ctx, check, time.Now, newWorld(t).log()); err != nil || asked != selfMisses {
+			t.Errorf("asked %d times, got %v", asked, err)
+		}
+	})
+}

@@ -28,6 +28,7 @@ type fakeHost struct {
 	hang      kaval.TerminalID // its spawn gives no answer
 	// beforeSpawn and onKill run when a spawn and a kill come in.
 	beforeSpawn, onKill func()
+	onSnapshot          func() // runs once, after the snapshot of a watch was taken and before it is given
 	onSpawn             func() // runs after the events of a spawn are out and before it returns
 }
 
@@ -222,12 +223,17 @@ func (f *fakeHost) Watch(ctx context.Context) iter.Seq2[kaval.Event, error] {
 		}
 		f.readers[ch] = true
 		snapshot := kaval.Event{Kind: kaval.EventSnapshot, Terminals: slices.Clone(f.terminals)}
+		then := f.onSnapshot
+		f.onSnapshot = nil
 		f.mu.Unlock()
 		defer func() {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			delete(f.readers, ch)
 		}()
+		if then != nil {
+			then()
+		}
 		if !yield(snapshot, nil) {
 			return
 		}

@@ -705,3 +705,25 @@ func makeRepo(t *testing.T, dir, branch string) {
 		t.Fatal(err)
 	}
 }
+
+// A terminal that is made while the list of a new line is on its way is not in that list, and stays all the same.
+func TestATerminalMadeDuringTheListIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host := newFake()
+		host.put(kaval.Terminal{ID: "a"})
+		w, stop := run(t, workspace.Options{Kaval: host, Instance: func(context.Context) (string, error) { return "1@1", nil }})
+		defer stop()
+		synctest.Wait()
+		host.cut(true, false)
+		synctest.Wait()
+		var made padi.TerminalID
+		host.mu.Lock()
+		host.onSnapshot = func() { made = create(t, w, top()).ID }
+		host.mu.Unlock()
+		host.up()
+		time.Sleep(3 * time.Second)
+		if got := ids(t, w); made == "" || !slices.Contains(got, made) || one(t, w, made).State != padi.Active {
+			t.Errorf("%s was made; the roster is %v", made, got)
+		}
+	})
+}
