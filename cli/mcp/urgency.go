@@ -2,18 +2,13 @@ package mcp
 
 import (
 	"context"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"kolu/daemon/padi"
 )
 
-const (
-	urgencyURI = "surface://cells/urgency"
-	// finishedAfter is how long a terminal is quiet before the end of its agent's turn is taken for the end of the work.
-	finishedAfter = 5 * time.Second
-)
+const urgencyURI = "surface://cells/urgency"
 
 // urgency sorts the terminals that have an agent by how much they need somebody, each list in registry order.
 type urgency struct {
@@ -33,23 +28,11 @@ func urgencyOf(records []padi.Record) urgency {
 	return u
 }
 
-// list is where a record belongs; nil is nowhere.
+// list is where a record belongs, by padi's word; nil is nowhere.
 func (u *urgency) list(r padi.Record) *[]padi.TerminalID {
-	if r.Agent == nil {
-		return nil
-	}
-	switch r.Agent.State.Bucket() {
-	case padi.BucketAwaiting:
-		return &u.Awaiting
-	case padi.BucketWorking:
-		return &u.Working
-	case padi.BucketWaiting:
-		if r.IdleMS >= finishedAfter.Milliseconds() {
-			return &u.Finished
-		}
-		return &u.Linger
-	}
-	return nil
+	return map[padi.Urgency]*[]padi.TerminalID{
+		padi.Awaiting: &u.Awaiting, padi.Finished: &u.Finished, padi.Working: &u.Working, padi.Lingering: &u.Linger,
+	}[r.Urgency]
 }
 
 func (s *server) readUrgency(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {

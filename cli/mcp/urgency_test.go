@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -17,12 +14,12 @@ import (
 )
 
 func TestUrgency(t *testing.T) {
-	rec := func(id padi.TerminalID, state padi.AgentState, idleMS int64) padi.Record {
-		return padi.Record{ID: id, State: padi.Active, Agent: &padi.Agent{Kind: "codex", State: state}, IdleMS: idleMS}
+	rec := func(id padi.TerminalID, urgency padi.Urgency) padi.Record {
+		return padi.Record{ID: id, State: padi.Active, Agent: &padi.Agent{Kind: "codex"}, Urgency: urgency}
 	}
 	s := open(t, &clitest.Workspace{Records: []padi.Record{
-		rec("z", padi.AwaitingUser, 9000), rec("done", padi.Waiting, 5000), rec("a", padi.AwaitingUser, 0), {ID: "shell", IdleMS: 9000},
-		rec("think", padi.Thinking, 9000), rec("moment", padi.Waiting, 4999), rec("tool", padi.ToolUse, 0), rec("what", padi.Unknown, 9000),
+		rec("z", padi.Awaiting), rec("done", padi.Finished), rec("a", padi.Awaiting), {ID: "shell", IdleMS: 9000},
+		rec("think", padi.Working), rec("moment", padi.Lingering), rec("tool", padi.Working), rec("what", ""),
 	}})
 	res, err := s.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: urgencyURI})
 	if err != nil {
@@ -60,27 +57,6 @@ func TestUrgencySubscription(t *testing.T) {
 	if got := <-heard; got != urgencyURI {
 		t.Errorf("heard %s", got)
 	}
-}
-
-// That a terminal has been quiet for long enough is no event of the roster, so it is told once more when it can be.
-func TestUrgencyIsToldAgainOfTheQuiet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		began := time.Now()
-		var told []time.Duration
-		w := newWatcher(nil, func(context.Context, string) { told = append(told, time.Since(began)) })
-		changed := make(chan string)
-		var wg sync.WaitGroup
-		wg.Go(func() { w.tell(ctx, changed) })
-		changed <- urgencyURI
-		changed <- urgencyURI
-		time.Sleep(time.Minute)
-		cancel()
-		wg.Wait()
-		if want := []time.Duration{updateDelay, updateDelay + finishedAfter}; !slices.Equal(told, want) {
-			t.Errorf("told after %v, want %v", told, want)
-		}
-	})
 }
 
 func sameJSON(t *testing.T, a, b string) bool {

@@ -110,10 +110,10 @@ func addresses(ev padi.Event, known map[padi.TerminalID]bool) []string {
 	return nil
 }
 
-// tell sends one notice for all changes of an address within updateDelay. What is urgent changes once more by quiet alone.
+// tell sends one notice for all changes of an address within updateDelay.
 func (w *watcher) tell(ctx context.Context, changed <-chan string) {
 	pending := map[string]bool{}
-	var due, quiet <-chan time.Time
+	var due <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -124,17 +124,11 @@ func (w *watcher) tell(ctx context.Context, changed <-chan string) {
 				due = time.After(updateDelay)
 			}
 		case <-due:
-			if pending[urgencyURI] {
-				quiet = time.After(finishedAfter)
-			}
 			for uri := range pending {
 				w.notify(ctx, uri)
 			}
 			clear(pending)
 			due = nil
-		case <-quiet:
-			w.notify(ctx, urgencyURI)
-			quiet = nil
 		}
 	}
 }

@@ -41,6 +41,8 @@ type Record struct {
 	Git    *Git   `json:"git"`
 	PR     PR     `json:"pr"`
 	Agent  *Agent `json:"agent"`
+	// Urgency sorts the terminals whose agents want something from those that do not.
+	Urgency Urgency `json:"urgency,omitempty"`
 	// Foreground is the program that has the terminal; null unless Active.
 	Foreground *Foreground `json:"foreground"`
 	// Ports are those that the terminal's programs listen on; null unless Active.

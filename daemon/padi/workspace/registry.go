@@ -48,6 +48,8 @@ type entry struct {
 	quiet    *quiet // while output counts as going on
 	gitKnown bool
 	saved    session.Terminal // as far as saving is concerned
+	lingers  time.Time        // when the agent's turn ended
+	urging   *quiet           // while its work may be over soon
 	again    *again           // of one that was started from its record, or seeded from it, until its agent is seen
 }
 
@@ -302,6 +304,7 @@ func (e *entry) stopQuiet() {
 		e.quiet.timer.Stop()
 		e.quiet = nil
 	}
+	e.stopUrging()
 }
 
 // end drops a terminal that ended or was forgotten; its splits become tiles of their own. code may be unknown.
@@ -378,6 +381,7 @@ func (r *registry) cwds() []string {
 
 // publishChange tells of a record, unless nothing but its age changed.
 func (r *registry) publishChange(e *entry, before padi.Record) {
+	r.urge(e)
 	after := e.rec
 	before.LastActivityAt, before.IdleMS = after.LastActivityAt, after.IdleMS
 	if reflect.DeepEqual(before, after) {
