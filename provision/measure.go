@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"kolu/provision/nix"
+
+	"kolu/internal/version"
 )
 
 // fileFacts is what is known of one executable file.
@@ -108,6 +110,20 @@ func newCacheDir(getenv func(string) string) cacheDir {
 		return cacheDir(filepath.Join(home, ".cache", "kolu"))
 	}
 	return ""
+}
+
+// SelfID is the build id of the running program (version.BuildID), remembered from call to call so that a verb does not read its whole file;
+// "" where it can't be told.
+func SelfID(getenv func(string) string) string {
+	file, err := version.Executable()
+	if err != nil {
+		return ""
+	}
+	facts, err := newCacheDir(getenv).facts(file)
+	if err != nil || len(facts.SHA256) < 32 {
+		return ""
+	}
+	return facts.SHA256[:32]
 }
 
 // facts gives the facts of a file, measured at most once.

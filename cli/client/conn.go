@@ -8,7 +8,7 @@ import (
 	"kolu/daemon/kaval"
 	"kolu/daemon/padi"
 	"kolu/fleet"
-	"kolu/internal/version"
+	"kolu/provision"
 )
 
 // Where says what was reached and how.
@@ -80,9 +80,9 @@ var upgrades = map[string]string{"padi": "padi-tui upgrade", "kaval": "kaval-tui
 
 // Skew says that the daemon is another build than this program, in a line for people; "" where it is the same. Nothing is wrong
 // with that: a daemon outlives the programs that speak to it, and only an upgrade that was asked for changes it.
-func (w Where) Skew(h daemon.Hello) string {
-	ours := version.BuildID()
-	if h.Build == ours || h.Build == "" {
+func (w Where) Skew(h daemon.Hello, getenv func(string) string) string {
+	ours := provision.SelfID(getenv)
+	if h.Build == ours || h.Build == "" || ours == "" {
 		return ""
 	}
 	at, remedy := "here", fmt.Sprintf("`%s` brings it to this build", upgrades[h.Daemon])

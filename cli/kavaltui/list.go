@@ -22,7 +22,7 @@ func newList(t *tree) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.with(cmd.Context(), false, func(c *client.KavalClient, ep client.Endpoint) error {
 				err := runList(cmd.Context(), t.env, c, ep, asJSON)
-				if skew := c.Where.Skew(c.Hello); skew != "" {
+				if skew := c.Where.Skew(c.Hello, t.env.Getenv); skew != "" {
 					t.note("%s", skew)
 				}
 				for _, other := range client.Others(t.env, ep, c) {

@@ -139,7 +139,7 @@ func (f *Face) withTerminal(ctx context.Context, word string, fn func(c *client.
 
 // resolve finds the terminal of a query, and says what became of kaval; ep is where c leads, for the command that shows what there is.
 func (f *Face) resolve(ctx context.Context, c *client.PadiClient, ep client.Endpoint, query string) (padi.TerminalID, error) {
-	v, err := viewOf(ctx, c)
+	v, err := f.viewOf(ctx, c)
 	if err != nil {
 		return "", err
 	}

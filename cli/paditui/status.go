@@ -55,15 +55,15 @@ type view struct {
 // look reads the roster and lets the line go before anything is printed.
 func (f *Face) look(ctx context.Context) (v view, err error) {
 	err = f.With(ctx, func(c *client.PadiClient, _ client.Endpoint) error {
-		v, err = viewOf(ctx, c)
+		v, err = f.viewOf(ctx, c)
 		return err
 	})
 	return v, err
 }
 
 // viewOf asks both questions at once.
-func viewOf(ctx context.Context, c *client.PadiClient) (v view, err error) {
-	v.skew = c.Where.Skew(c.Hello)
+func (f *Face) viewOf(ctx context.Context, c *client.PadiClient) (v view, err error) {
+	v.skew = c.Where.Skew(c.Hello, f.env.Getenv)
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		if k, err := c.Kaval(ctx); err == nil { // the rows say what matters

@@ -50,7 +50,7 @@ func (f *Face) statusMany(ctx context.Context, asJSON bool) error {
 	got := map[int][]remoteRecord{}
 	views := map[int]view{}
 	outcomes := hosts.Ask(ctx, f.env, f.connect, func(ctx context.Context, c *client.PadiClient, t *client.Turn) error {
-		v, err := viewOf(ctx, c)
+		v, err := f.viewOf(ctx, c)
 		if err != nil {
 			return err
 		}
