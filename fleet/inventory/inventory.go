@@ -6,9 +6,7 @@ package inventory
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"kolu/fleet/ssh"
+	"kolu/internal/plainfile"
 )
 
 // HostsVar names hosts in the environment, separated by spaces or commas; they come after those of the file.
@@ -92,22 +91,11 @@ func (l List) Find(name string) (Host, bool) {
 }
 
 func read(path string) (string, error) {
-	f, err := os.Open(path)
+	text, err := plainfile.Read(path, maxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
-	if err != nil {
-		return "", err
-	}
-	if len(text) > maxSize {
-		return "", fmt.Errorf("%s is larger than %d bytes", path, maxSize)
-	}
-	return string(text), nil
+	return string(text), err
 }
 
 type entry struct {

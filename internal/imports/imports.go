@@ -75,7 +75,7 @@ var MayImport = map[string][]string{
 }
 
 // Shared are the packages that any package may import.
-var Shared = []string{"internal/version", "internal/atomicfile", "internal/testenv", "internal/keys", "internal/shellquote", "internal/loopback", "internal/peer"}
+var Shared = []string{"internal/version", "internal/atomicfile", "internal/testenv", "internal/keys", "internal/shellquote", "internal/loopback", "internal/peer", "internal/plainfile"}
 
 // FaultUsers are the packages that make or print the errors of reaching a host; a star ends a prefix.
 var FaultUsers = []string{"fleet", "fleet/*", "provision", "stdio", "cli", "cli/*"}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kolu/daemon/padi"
+	"kolu/internal/plainfile"
 )
 
 // ringSize is how many backups are kept.
@@ -25,7 +26,7 @@ func (s *Store) ring() string { return filepath.Join(filepath.Dir(s.path), "back
 // Backup puts the session file as it stands into the ring of backups, unless the newest there is the same, and gives the name of the
 // backup that holds it. Where there is no file there is nothing to keep: the name is empty.
 func (s *Store) Backup() (name string, err error) {
-	b, err := os.ReadFile(s.path)
+	b, err := plainfile.Read(s.path, maxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -37,7 +38,7 @@ func (s *Store) Backup() (name string, err error) {
 		return "", fmt.Errorf("back up session: %w", err)
 	}
 	if len(names) > 0 {
-		newest, err := os.ReadFile(filepath.Join(s.ring(), names[0]))
+		newest, err := plainfile.Read(filepath.Join(s.ring(), names[0]), maxSize)
 		if err == nil && bytes.Equal(newest, b) {
 			return names[0], nil
 		}

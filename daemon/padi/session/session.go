@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"kolu/daemon/padi"
+	"kolu/internal/plainfile"
 )
 
 // Version is that of the file which this package writes.
@@ -95,8 +96,11 @@ func (s *Store) read() (file, error) {
 	return f, err
 }
 
+// maxSize bounds what is read of a session file, in bytes: ten thousand terminals have a tenth of it.
+const maxSize = 64 << 20
+
 func readFile(path string) (file, error) {
-	b, err := os.ReadFile(path)
+	b, err := plainfile.Read(path, maxSize)
 	if err != nil {
 		return file{}, err
 	}

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -126,5 +128,17 @@ func write(t *testing.T, root, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(root, "session.json"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A pipe in the place of the session is refused at once and stays where it is: padi would else hang at its start, before it listens.
+func TestOpenRefusesPipe(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, "session.json")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.Open(root, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), path+" is not a file but a named pipe") {
+		t.Errorf("Open = %v", err)
 	}
 }
