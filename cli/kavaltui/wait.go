@@ -22,7 +22,8 @@ func newWait(t *tree) *cobra.Command {
 		Use:   "wait <id> --until idle:<ms>|match:<regex>",
 		Short: "Wait until a terminal goes quiet or prints something",
 		Long: `Wait in the daemon until a terminal printed nothing for so many milliseconds (idle:<ms>), or until new output matches
-a regular expression (match:<regex>; RE2, raw bytes, escapes included). Quiet does not tell "finished" from "is asking":
+a regular expression (match:<regex>; RE2, raw bytes, escapes included). New is what comes after the wait began: for what
+may be there already, read the screen. Quiet does not tell "finished" from "is asking":
 read the screen after it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -60,7 +60,7 @@ func prepareCreate(raw json.RawMessage) (action, error) {
 		return action{}, err
 	}
 	req, err := args.request()
-	return action{bound: changeBound, run: func(ctx context.Context, ws padi.Workspace) (any, error) {
+	return action{bound: changeBound, changes: true, run: func(ctx context.Context, ws padi.Workspace) (any, error) {
 		return ws.Create(ctx, req)
 	}}, err
 }
@@ -174,7 +174,7 @@ func prepareSend(raw json.RawMessage) (action, error) {
 		return action{}, err
 	}
 	data, sent, err := args.payload()
-	return action{bound: changeBound, run: func(ctx context.Context, ws padi.Workspace) (any, error) {
+	return action{bound: changeBound, changes: true, run: func(ctx context.Context, ws padi.Workspace) (any, error) {
 		if err := ws.Write(ctx, args.ID, kaval.Input{Data: data}); err != nil {
 			return nil, err
 		}
@@ -223,7 +223,7 @@ func prepareKill(raw json.RawMessage) (action, error) {
 	if err := decode(raw, &args); err != nil {
 		return action{}, err
 	}
-	return action{bound: changeBound, run: func(ctx context.Context, ws padi.Workspace) (any, error) {
+	return action{bound: changeBound, changes: true, run: func(ctx context.Context, ws padi.Workspace) (any, error) {
 		rec, err := ws.Kill(ctx, args.ID)
 		if err != nil {
 			return nil, err

@@ -51,7 +51,7 @@ func preparePrompt(raw json.RawMessage) (action, error) {
 		return action{}, err
 	}
 	bound := 2*time.Duration(timeout)*time.Millisecond + waitGrace
-	return action{bound: max(bound, changeBound), run: func(ctx context.Context, ws padi.Workspace) (any, error) {
+	return action{bound: max(bound, changeBound), changes: true, run: func(ctx context.Context, ws padi.Workspace) (any, error) {
 		k, ok := ws.(padi.AgentKeeper)
 		if !ok {
 			return nil, fmt.Errorf("%w: this padi does not look after agents", kaval.ErrRefused)

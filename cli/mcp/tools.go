@@ -25,8 +25,9 @@ const (
 
 // action is a call whose arguments were found good.
 type action struct {
-	bound time.Duration
-	run   func(ctx context.Context, ws padi.Workspace) (any, error)
+	bound   time.Duration
+	changes bool // something over there, so that nobody knows what became of a call without an answer
+	run     func(ctx context.Context, ws padi.Workspace) (any, error)
 }
 
 type tool struct {
@@ -77,7 +78,11 @@ func (s *server) perform(ctx context.Context, act action) (any, error) {
 		return err
 	})
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
-		return nil, fmt.Errorf("no answer from padi within %s, so whether it took effect is not known: %w", act.bound, err)
+		unknown := ""
+		if act.changes {
+			unknown = ", so whether it took effect is not known"
+		}
+		return nil, fmt.Errorf("no answer from padi within %s%s: %w", act.bound, unknown, err)
 	}
 	return v, err
 }

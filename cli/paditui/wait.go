@@ -61,7 +61,8 @@ func (f *Face) Wait(kind WaitKind) *cobra.Command {
 	if kind == WaitAll {
 		cmd.Use = "wait <id>… --until idle:<ms>|match:<regex>|<states>"
 		cmd.Short = "Wait until a terminal goes quiet, prints something, or its agent is in one of the states"
-		cmd.Long = cmd.Short + ".\n\n" + agentStates + "\n\n" + severalIDs
+		cmd.Long = cmd.Short + `. match:<regex> looks at new output only, from the moment of
+the wait on: start it before what shall print, or read the screen for what is there already.` + "\n\n" + agentStates + "\n\n" + severalIDs
 		cmd.Flags().Lookup("until").Usage = "the `condition` to wait for: idle:<ms>, match:<regex>, or agent states"
 		cmd.Flags().StringVar(&opts.settled, "settled", "", "with states: the terminal must also print nothing for so many `ms`")
 		cmd.Flags().StringVar(&opts.snaplen, "snapshot", "", "also print the last `N` lines of content, read when the wait is met")
