@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 // terminal is one whose agent does what a test tells it, at exact times.
 type terminal struct {
+	mu      sync.Mutex // of what changes while a prompt is under way
 	kind    string
 	draft   string
 	state   padi.AgentState
@@ -25,6 +27,8 @@ type terminal struct {
 }
 
 func (t *terminal) Look(context.Context) (submit.Look, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return submit.Look{
 		Kind: t.kind, Agent: &padi.Agent{Kind: t.kind, State: t.state, Source: agents.FromStatus},
 		Screen: kaval.Screen{BracketedPaste: true, Text: t.draft},
@@ -33,6 +37,8 @@ func (t *terminal) Look(context.Context) (submit.Look, error) {
 }
 
 func (t *terminal) Write(_ context.Context, data []byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	s := string(data)
 	t.writes = append(t.writes, s)
 	if text, ok := strings.CutPrefix(s, "\x1b[200~"); ok {
@@ -41,6 +47,15 @@ func (t *terminal) Write(_ context.Context, data []byte) error {
 	}
 	t.onEnter(t)
 	return nil
+}
+
+// after changes the terminal in a while.
+func (t *terminal) after(d time.Duration, change func()) {
+	time.AfterFunc(d, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		change()
+	})
 }
 
 func (t *terminal) Taken(pressed time.Time) { t.taken = pressed }
@@ -58,8 +73,8 @@ func run(t *testing.T, term *terminal) padi.Receipt {
 func TestSlowScreen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		term := &terminal{kind: "claude-code", state: padi.Waiting, onEnter: func(term *terminal) {
-			time.AfterFunc(500*time.Millisecond, func() { term.state = padi.Thinking })
-			time.AfterFunc(2500*time.Millisecond, func() { term.draft = "" })
+			term.after(500*time.Millisecond, func() { term.state = padi.Thinking })
+			term.after(2500*time.Millisecond, func() { term.draft = "" })
 		}}
 		r := run(t, term)
 		if r.Result != padi.Taken || r.Enters != 1 || term.taken.IsZero() {
