@@ -101,7 +101,7 @@ func TestKilledUploadIsResumed(t *testing.T) {
 	c.ok("padi-tui", verb...)
 	first, second := before-start, b.sent(t, name)-before
 	t.Logf("%d bytes went over until the kill, then %d", first, second)
-	if second > 4_000_000 {
+	if second > 6_000_000 { // a whole upload takes 7.8 MB; some of the first was still on its way
 		t.Errorf("the second try sent %d bytes after %d", second, first)
 	}
 	if got := b.in(t, name, "ls -A /home/guest/.local/share/kolu/builds"); strings.Contains(got, ".part") || strings.Contains(got, ".tmp") {
