@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -31,6 +32,9 @@ func TestStartUpFilesThatTakeTheShell(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.needs != "" {
 				if _, err := exec.LookPath(tt.needs); err != nil {
+					if os.Getenv("CI") == "true" {
+						t.Fatalf("%s is missing", tt.needs)
+					}
 					t.Skipf("%s is missing", tt.needs)
 				}
 			}

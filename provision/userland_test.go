@@ -103,6 +103,9 @@ func main() { syscall.Exec("` + sh + `", os.Args, os.Environ()); os.Exit(126) }`
 		t.Fatalf("%v: %s", err, out)
 	}
 	if err := exec.Command(sh32, "-c", "exit 0").Run(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("this kernel runs no program of 32 bits: %v", err)
+		}
 		t.Skipf("this kernel runs no program of 32 bits: %v", err)
 	}
 	h := newHost(t)

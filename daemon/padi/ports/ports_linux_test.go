@@ -210,6 +210,9 @@ func TestNetlinkSaysWhatTheTablesSay(t *testing.T) {
 	p := start(t, nil, "127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0")
 	told, err := asked()
 	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("this machine does not answer: %v", err)
+		}
 		t.Skipf("this machine does not answer: %v", err)
 	}
 	shown, err := listening()
